@@ -1,0 +1,4 @@
+"""The training core: controller, batching, GSPO, trainer, engine, run store.
+
+`types`, `config`, `errors`, `store` and `metrics` import no torch, ray or vllm.
+"""

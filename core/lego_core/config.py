@@ -1,0 +1,171 @@
+"""The recipe: every knob of a run, validated before anything starts.
+
+One TOML file, one section per part; unknown keys and wrong types are refused with the key, what
+was got and what was expected. Torch-free, so that faces can check a recipe. Defaults are the
+paper's Table 10 where it has one. Does not look at the machine: that is `lego validate`'s work.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from lego_harness.errors import UsageError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class Section(BaseModel):
+    """Base of every recipe section: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class RunConfig(Section):
+    name: str = Field("run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    runs_dir: str = "runs"
+    seed: int = Field(0, ge=0, lt=2**31)
+
+
+class ModelConfig(Section):
+    """`path = "tiny"` builds the tiny policy for the recipe's harness; else a checkpoint folder."""
+
+    path: str = "tiny"
+
+
+class TasksConfig(Section):
+    """`pool = "synth"` generates tasks; else a folder holding task folders."""
+
+    pool: str = "synth"
+    num_train: int = Field(64, ge=1)
+    num_heldout: int = Field(96, ge=1)
+
+
+class HarnessConfig(Section):
+    name: Literal["mini-swe-agent", "claude-code"] = "mini-swe-agent"
+
+
+class SandboxConfig(Section):
+    backend: Literal["auto", "docker", "bubblewrap"] = "auto"
+
+
+class RolloutConfig(Section):
+    group_size: int = Field(8, ge=1)
+    groups_per_step: int = Field(64, ge=1)
+    temperature: float = Field(1.0, gt=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    max_turns: int = Field(200, ge=1)
+    max_tokens: int = Field(170_000, ge=1)
+    """Sampled tokens of one rollout."""
+    max_tokens_per_turn: int = Field(8192, ge=1)
+    max_seconds: float = Field(2400.0, gt=0)
+    concurrency: int = Field(4, ge=1)
+    """Rollouts in flight per worker."""
+
+
+class TrainConfig(Section):
+    steps: int = Field(126, ge=1)
+    learning_rate: float = Field(1e-6, ge=0)
+    adam_betas: tuple[Fraction, Fraction] = (0.9, 0.999)
+    adam_eps: float = Field(1e-8, gt=0)
+    weight_decay: float = Field(0.0, ge=0)
+    grad_clip: float = Field(1.0, gt=0)
+    updates_per_batch: int = Field(1, ge=1)
+    clip_low: float = Field(3e-4, gt=0)
+    clip_high: float = Field(4e-4, gt=0)
+    kl_coef: float = Field(1e-3, ge=0)
+    advantage_std: bool = True
+    """Divide centred rewards by the group's unbiased standard deviation."""
+    routing_replay: bool = True
+    micro_batch_tokens: int = Field(16_384, ge=1)
+    """Padded tokens in one forward pass."""
+    checkpoint_every: int = Field(1, ge=1)
+
+
+class EngineConfig(Section):
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    max_model_len: int = Field(4096, ge=128)
+    max_num_seqs: int = Field(16, ge=1)
+    kv_cache_gb: float = Field(1.0, gt=0)
+    timeout_s: float = Field(120.0, gt=0)
+    """An engine call without an answer for this long is a failure, not a wait."""
+
+
+class EvalConfig(Section):
+    """Held-out evaluation before the first step and after the last, and every `every` steps."""
+
+    temperature: float = Field(0.7, gt=0)
+    every: int = Field(0, ge=0)
+    num_tasks: int = Field(96, ge=1)
+
+
+class Recipe(Section):
+    """A whole run."""
+
+    run: RunConfig = RunConfig()
+    model: ModelConfig = ModelConfig()
+    tasks: TasksConfig = TasksConfig()
+    harness: HarnessConfig = HarnessConfig()
+    sandbox: SandboxConfig = SandboxConfig()
+    rollout: RolloutConfig = RolloutConfig()
+    train: TrainConfig = TrainConfig()
+    engine: EngineConfig = EngineConfig()
+    eval: EvalConfig = EvalConfig()
+
+
+def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a TOML recipe and apply `section.key=value` overrides; raises UsageError."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"recipe {path}: cannot be read as TOML: {error}") from error
+    for override in overrides:
+        _apply_override(data, override)
+    return parse_recipe(data, source=str(path))
+
+
+def parse_recipe(data: Mapping[str, Any], source: str = "recipe") -> Recipe:
+    """Validate a recipe given as nested tables; raises UsageError naming every bad key."""
+    try:
+        return Recipe.model_validate(data)
+    except ValidationError as error:
+        lines = [_explain(e) for e in error.errors()]
+        raise UsageError(f"{source}: " + "; ".join(lines)) from error
+
+
+def _apply_override(data: dict[str, Any], override: str) -> None:
+    key, equals, raw = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or len(parts) != 2 or not all(parts):
+        raise UsageError(f"--set got {override!r}, expected section.key=value, as in train.learning_rate=0")
+    section = data.setdefault(parts[0], {})
+    if not isinstance(section, dict):
+        raise UsageError(f"--set {override!r}: [{parts[0]}] is not a section of the recipe")
+    section[parts[1]] = _toml_value(raw.strip())
+
+
+def _toml_value(raw: str) -> Any:
+    """A TOML value where it parses as one, else the text itself, so that names need no quotes."""
+    try:
+        return tomllib.loads(f"value = {raw}")["value"]
+    except tomllib.TOMLDecodeError:
+        return raw
+
+
+def _explain(error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        return f"unknown key {where!r}{_suggestion(error['loc'])}"
+    return f"{where}: {error['msg'].lower()}, got {error['input']!r}"
+
+
+def _suggestion(loc: tuple[Any, ...]) -> str:
+    known: Mapping[str, Any] = Recipe.model_fields
+    if len(loc) > 1 and loc[0] in known:
+        known = known[loc[0]].annotation.model_fields
+    close = difflib.get_close_matches(str(loc[-1]), known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(known)})"

@@ -1,0 +1,122 @@
+"""Records between a trajectory and an optimizer step.
+
+    Trajectory → RolloutGroup → Sample → (Trainer) → StepRecord
+
+Owns shapes only. Invariant: frozen once made; each sampled token is trained in at most one Sample.
+`T` is a branch's length, `L` decoder layers, `K` experts per token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from lego_harness.types import LogProbs, Routes, TokenIds, Trajectory
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RolloutGroup:
+    """The sibling trajectories of one task in one step; the unit of the advantage baseline."""
+
+    id: str
+    """`s00012.g03`."""
+    task_id: str
+    trajectories: tuple[Trajectory, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sample:
+    """One branch, ready for the trainer."""
+
+    rollout_id: str
+    """Branches of one rollout share it: GSPO's ratio and the loss weight are per rollout (law 4)."""
+    ids: TokenIds
+    """`[T]`"""
+    mask: NDArray[np.bool_]
+    """`[T]` True on the sampled tokens this sample owns."""
+    rollout_logprobs: LogProbs
+    """`[T]` what the engine reported; 0 where unmasked."""
+    advantage: float
+    routes: Routes | None
+    """`[T, L, K]`, −1 where absent; None when nothing is replayed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainMetrics:
+    """What one optimizer step measured, over the tokens it trained."""
+
+    loss: float
+    grad_norm: float
+    clip_fraction: float
+    kl_loss: float
+    entropy: float
+    pearson_r: float
+    """Pearson correlation of exp(logp), trainer against rollout, over trained tokens."""
+    mean_abs_dlogp: float
+    k3: float
+    """mean(e^d − d − 1), d = trainer logp − rollout logp."""
+    routing_coverage: float
+    """Share of positions that should be replayed (all but each sequence's last) and were."""
+    expert_overlap: float
+    """Mean share of the replayed top-k the live router would also choose."""
+    top1_agreement: float
+    trained_tokens: int
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepRecord:
+    """One line of steps.jsonl: everything one optimizer step did and everything it left out."""
+
+    step: int
+    """1-based."""
+    policy_version: int
+    """Version published by this step; version 0 is the untrained policy."""
+    reward_mean: float
+    """Over graded rollouts, before any filter."""
+    solved: int
+    """Graded rollouts with reward 1."""
+    rollouts: int
+    """Rollouts started for this step."""
+    groups: int
+    zero_variance_groups: int
+    pearson_r: float
+    mean_abs_dlogp: float
+    k3: float
+    routing_coverage: float
+    sampled: int
+    """Tokens sampled by every rollout of the step."""
+    trained: int
+    masked: dict[str, int]
+    """Reason → tokens; sampled = trained + sum(masked) (law 2)."""
+    dropped: dict[str, int]
+    """Reason → rollouts."""
+    tokens_per_s: float
+    seconds: dict[str, float]
+    """Stage → wall seconds: rollout, train, sync, checkpoint, total."""
+    loss: float
+    grad_norm: float
+    clip_fraction: float
+    kl_loss: float
+    entropy: float
+    expert_overlap: float
+    top1_agreement: float
+    trained_rollouts: tuple[str, ...]
+    """Ids of the rollouts in the batch: trained exactly once over the whole run."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeldoutRecord:
+    """One line of heldout.jsonl: an evaluation that trains nothing."""
+
+    step: int
+    policy_version: int
+    solve_rate: float
+    """Solved over graded."""
+    n: int
+    """Graded rollouts."""
+    failed: dict[str, int]
+    """Stop reason → rollouts without a grade."""
+    temperature: float
+    seconds: float

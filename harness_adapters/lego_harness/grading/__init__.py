@@ -1,0 +1,1 @@
+"""Grading of lego_harness."""

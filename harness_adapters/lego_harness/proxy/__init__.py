@@ -1,0 +1,1 @@
+"""Proxy of lego_harness."""

@@ -1,0 +1,1 @@
+"""Dialects of lego_harness."""

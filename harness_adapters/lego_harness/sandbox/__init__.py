@@ -1,0 +1,1 @@
+"""Sandbox of lego_harness."""

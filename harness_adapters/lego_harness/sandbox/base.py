@@ -1,0 +1,122 @@
+"""The seam between a rollout and whatever isolates it.
+
+A `Sandbox` is one disposable workspace with a phase; a `SandboxBackend` makes them. Invariants
+every backend keeps: no network in any phase but what `Phase` grants; host paths enter only as
+read-only mounts; leaving the context removes every process and file; nothing that code inside
+prints or leaves behind is believed (law 6). Law a backend cannot hold: it says so in `cannot_hold`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+WORKSPACE = "/workspace"
+PROXY_SOCKET = "/run/lego/proxy.sock"
+
+
+class Phase(StrEnum):
+    """What a sandbox is for. `AGENT` may reach the proxy's socket; `SETUP` and `GRADE` nothing."""
+
+    SETUP = "setup"
+    AGENT = "agent"
+    GRADE = "grade"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mount:
+    """A host path shown read-only inside the sandbox."""
+
+    source: Path
+    target: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """Resource bounds of one sandbox."""
+
+    memory_mb: int = 1024
+    pids: int = 256
+    cpus: float = 1.0
+    disk_mb: int = 256
+    output_bytes: int = 1_000_000
+    """Kept of each stream of an exec; the rest is read and dropped."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SandboxSpec:
+    """What to make."""
+
+    phase: Phase
+    files: Mapping[str, bytes]
+    """Relative path → content; written under /workspace before the sandbox is handed out."""
+    label: str
+    """Run id; every container, process and folder carries it so that it can be reaped."""
+    image: str | None = None
+    """Image tag; ignored by backends without images."""
+    proxy_socket: Path | None = None
+    """Unix socket of the capture proxy, bound to PROXY_SOCKET (phase AGENT only)."""
+    mounts: tuple[Mount, ...] = ()
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExecResult:
+    """How a command inside the sandbox ended; its text is untrusted."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    timed_out: bool
+    duration_s: float
+
+
+class Sandbox(Protocol):
+    """One open sandbox."""
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        env: Mapping[str, str] | None = None,
+        cwd: str = WORKSPACE,
+        stdin: bytes | None = None,
+    ) -> ExecResult:
+        """Run a command to its end or to `timeout_s`, when its whole process tree is killed.
+
+        Raises SetupError when the sandbox itself is gone.
+        """
+        ...
+
+    def exec_prefix(self, env: Mapping[str, str] | None = None, cwd: str = WORKSPACE) -> list[str]:
+        """The argv that runs a command in here from a host process, for harnesses outside it."""
+        ...
+
+    async def export(self) -> dict[str, bytes]:
+        """Regular files under /workspace by relative path; links and devices are left out."""
+        ...
+
+
+class SandboxBackend(Protocol):
+    """Makes sandboxes of one kind."""
+
+    name: str
+    cannot_hold: tuple[str, ...]
+    """Promises of this module that the backend cannot keep, in words; empty for `docker`."""
+
+    async def check(self) -> None:
+        """Prove by use that sandboxes can be made here; raises SetupError saying what to do."""
+        ...
+
+    def open(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:
+        """A sandbox for the length of the context; raises SetupError."""
+        ...
+
+    async def reap(self, label: str) -> int:
+        """Remove whatever an earlier process left behind under `label`; how many were found."""
+        ...

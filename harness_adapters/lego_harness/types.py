@@ -1,0 +1,229 @@
+"""The records that flow through a rollout, from task to trajectory.
+
+Owns their shapes and nothing else: no behaviour beyond small derived properties. Invariant: a
+record is frozen once made, and every sampled token stands in exactly one `Turn`.
+
+    Task → Session{Turn…} → Trajectory{Branch…, Grade} → (training core)
+
+Shapes: `n` context length of a call, `m` tokens sampled by it, `L` decoder layers, `K` experts
+per token. Token ids are int32, log-probabilities float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+TokenIds = NDArray[np.int32]
+LogProbs = NDArray[np.float32]
+Routes = NDArray[np.int16]
+"""Routed experts `[positions, L, K]`; −1 where a position has no recorded route (law 7)."""
+
+
+# --- tasks -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """What one rollout may spend. Reaching a limit truncates the rollout; it is still graded."""
+
+    max_turns: int = 8
+    """Engine calls."""
+    max_tokens: int = 4096
+    """Sampled tokens over all turns."""
+    max_seconds: float = 120.0
+    """Wall clock of the agent phase; passing it is a timeout, which leaves the batch (law 5)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """One task folder in Harbor's layout, read and checked.
+
+    >>> Task(id="ops-0007", path=Path("tasks/ops-0007"), instruction="…", split="train")
+    """
+
+    id: str
+    """Unique in its pool; the folder's name."""
+    path: Path
+    """The folder: task.toml, instruction.md, environment/, tests/, solution/."""
+    instruction: str
+    """What the agent is told, verbatim."""
+    split: str = "train"
+    """`train` or `heldout`."""
+    tags: tuple[str, ...] = ()
+    agent_timeout_s: float = 120.0
+    verifier_timeout_s: float = 60.0
+
+    @property
+    def workspace(self) -> Path:
+        """Files the agent starts with; copied to /workspace in its sandbox."""
+        return self.path / "environment" / "repo"
+
+    @property
+    def tests(self) -> Path:
+        """Hidden tests: never visible in the agent's sandbox (law 6)."""
+        return self.path / "tests"
+
+    @property
+    def solution(self) -> Path:
+        """The reference solution, a bash script run in the workspace; only audits use it."""
+        return self.path / "solution" / "solve.sh"
+
+
+# --- one engine call ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sampling:
+    """How the engine samples. The proxy owns it; what a harness asks for is only recorded."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    max_tokens: int = 256
+    """Upper bound per call; a budget may lower it."""
+    seed: int | None = None
+    """Seed of the rollout; each call derives its own from it and its turn number."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GenerateRequest:
+    """Token-in: what the proxy asks the engine."""
+
+    request_id: str
+    context_ids: TokenIds
+    """`[n]` the whole context."""
+    sampling: Sampling
+    stop_ids: tuple[int, ...]
+    """Sampling one of these ends the call; the id itself is part of the reply."""
+    routes_from: int = 0
+    """First position whose routes are wanted; earlier rows were recorded by earlier turns."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Generation:
+    """Token-out: what the engine sampled, raw."""
+
+    ids: TokenIds
+    """`[m]` m ≥ 1."""
+    logprobs: LogProbs
+    """`[m]` log-probability of each sampled id under the processed distribution."""
+    routes: Routes | None
+    """`[n + m − 1 − routes_from, L, K]`: row t routed input position `routes_from + t`. The last
+    sampled token has none. None when the model has no experts or replay is off."""
+    finish_reason: str
+    """`stop`, `length` or `abort`."""
+    policy_version: int
+    """Published weights that sampled these tokens."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """One engine call as captured by the proxy; never rewritten (law 1)."""
+
+    index: int
+    context_ids: TokenIds
+    """`[n]` exactly the ids that were sent to the engine (law 3)."""
+    sampled_ids: TokenIds
+    logprobs: LogProbs
+    routes: Routes | None
+    """`[n + m, L, K]`, −1 where nothing was recorded (always the last row)."""
+    policy_version: int
+    finish_reason: str
+    fingerprint: str
+    """sha256 of the canonical request: messages, tools and dialect."""
+    started_s: float
+    """Seconds since the rollout began."""
+    ended_s: float
+
+
+# --- results -----------------------------------------------------------------------------------
+
+
+class StopReason(StrEnum):
+    """Why a rollout ended. `failed_*` and timeouts leave the batch and the baseline (law 5)."""
+
+    COMPLETED = "completed"
+    TRUNCATED_TURNS = "truncated_turns"
+    TRUNCATED_TOKENS = "truncated_tokens"
+    TIMEOUT = "timeout"
+    FAILED_SETUP = "failed_setup"
+    FAILED_ENGINE = "failed_engine"
+    FAILED_HARNESS = "failed_harness"
+    FAILED_ALIGNMENT = "failed_alignment"
+    FAILED_GRADER = "failed_grader"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_graded(self) -> bool:
+        """True when the rollout carries a reward and may be trained."""
+        return self in (StopReason.COMPLETED, StopReason.TRUNCATED_TURNS, StopReason.TRUNCATED_TOKENS)
+
+    @property
+    def is_truncated(self) -> bool:
+        return self in (StopReason.TRUNCATED_TURNS, StopReason.TRUNCATED_TOKENS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grade:
+    """The verdict of one grading, reached outside the agent's sandbox."""
+
+    reward: float
+    """In [0, 1]; 1 when every hidden test passed."""
+    tests: dict[str, str]
+    """Test id → `passed`, `failed`, `error`, `missing`."""
+    duration_s: float
+    detail: str = ""
+    """Bounded, control characters removed; for people."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Branch:
+    """One root-to-leaf token path of a trajectory.
+
+    All arrays have length `T`. A token is trained iff `mask` is True there; each sampled token of
+    a trajectory is True in exactly one branch (law 2).
+    """
+
+    ids: TokenIds
+    mask: NDArray[np.bool_]
+    logprobs: LogProbs
+    """Rollout log-probabilities; 0 where `mask` is False."""
+    versions: NDArray[np.int32]
+    """Policy version of sampled tokens; −1 elsewhere."""
+    routes: Routes | None
+    """`[T, L, K]`; row t routed position t; −1 where absent."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trajectory:
+    """The record of one rollout: what was sampled, what it earned, why it ended."""
+
+    id: str
+    """`<run-unique>`: `s00012.g03.r5` for training, `e0012.t034.r0` for evaluation."""
+    task_id: str
+    epoch: int
+    harness: str
+    sandbox: str
+    stop_reason: StopReason
+    error: str
+    """Empty unless the rollout failed; one line."""
+    grade: Grade | None
+    """None when the reward is absent (law 5)."""
+    turns: tuple[Turn, ...]
+    branches: tuple[Branch, ...]
+    messages: tuple[dict[str, Any], ...]
+    """The canonical conversation, for people."""
+    patch: str
+    """The agent's exported change, unified diff; bounded."""
+    timings_s: dict[str, float] = field(default_factory=dict[str, float])
+    """Stage → seconds: `sandbox_setup`, `agent`, `grading`, `engine`."""
+
+    @property
+    def num_sampled(self) -> int:
+        return sum(len(turn.sampled_ids) for turn in self.turns)

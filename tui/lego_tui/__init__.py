@@ -1,0 +1,1 @@
+"""What a person watches in a terminal. Reads the run directory and nothing else."""
