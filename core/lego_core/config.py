@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from lego_harness.errors import UsageError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from lego_harness.errors import UsageError
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 

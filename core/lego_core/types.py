@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from lego_harness.types import LogProbs, Routes, TokenIds, Trajectory
 from numpy.typing import NDArray
+
+from lego_harness.types import LogProbs, Routes, TokenIds, Trajectory
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -56,9 +56,7 @@ class Adapter(Protocol):
         """Pay shared start-up once per worker."""
         ...
 
-    async def run(
-        self, task: Task, sandbox: Sandbox, endpoint: Endpoint, *, timeout_s: float
-    ) -> HarnessExit:
+    async def run(self, task: Task, sandbox: Sandbox, endpoint: Endpoint, *, timeout_s: float) -> HarnessExit:
         """Run the harness on the task to its end. Cancelling kills its whole process tree."""
         ...
 
