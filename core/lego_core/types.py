@@ -74,7 +74,7 @@ class StepRecord:
     """1-based."""
     policy_version: int
     """Version published by this step; version 0 is the untrained policy."""
-    reward_mean: float
+    reward_mean: float | None
     """Over graded rollouts, before any filter."""
     solved: int
     """Graded rollouts with reward 1."""
@@ -82,10 +82,12 @@ class StepRecord:
     """Rollouts started for this step."""
     groups: int
     zero_variance_groups: int
-    pearson_r: float
-    mean_abs_dlogp: float
-    k3: float
-    routing_coverage: float
+    """Graded groups whose rewards are all equal: no advantage, nothing trained. When every group is
+    such a one the step makes no update and what the trainer would have measured is None."""
+    pearson_r: float | None
+    mean_abs_dlogp: float | None
+    k3: float | None
+    routing_coverage: float | None
     sampled: int
     """Tokens sampled by every rollout of the step."""
     trained: int
@@ -96,13 +98,13 @@ class StepRecord:
     tokens_per_s: float
     seconds: dict[str, float]
     """Stage → wall seconds: rollout, train, sync, checkpoint, total."""
-    loss: float
-    grad_norm: float
-    clip_fraction: float
-    kl_loss: float
-    entropy: float
-    expert_overlap: float
-    top1_agreement: float
+    loss: float | None
+    grad_norm: float | None
+    clip_fraction: float | None
+    kl_loss: float | None
+    entropy: float | None
+    expert_overlap: float | None
+    top1_agreement: float | None
     trained_rollouts: tuple[str, ...]
     """Ids of the rollouts in the batch: trained exactly once over the whole run."""
 

@@ -165,6 +165,11 @@ class StopReason(StrEnum):
         return self in (StopReason.COMPLETED, StopReason.TRUNCATED_TURNS, StopReason.TRUNCATED_TOKENS)
 
     @property
+    def is_failure(self) -> bool:
+        """True when something outside failed: the rollout may be done again."""
+        return self.value.startswith("failed_") or self is StopReason.CANCELLED
+
+    @property
     def is_truncated(self) -> bool:
         return self in (StopReason.TRUNCATED_TURNS, StopReason.TRUNCATED_TOKENS)
 
@@ -205,7 +210,8 @@ class Trajectory:
     """The record of one rollout: what was sampled, what it earned, why it ended."""
 
     id: str
-    """`<run-unique>`: `s00012.g03.r5` for training, `e0012.t034.r0` for evaluation."""
+    """Unique in a run: `s00012.g03.r5` for training, `e00012.t034.r0` for evaluation; `~1` behind
+    it where an earlier attempt failed and the rollout was done again."""
     task_id: str
     epoch: int
     harness: str

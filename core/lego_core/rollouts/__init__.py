@@ -1,0 +1,1 @@
+"""Where a step's rollouts come from: the order of tasks, and the worker that runs them."""

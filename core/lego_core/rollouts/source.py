@@ -1,0 +1,85 @@
+"""Which rollouts a step or an evaluation consists of.
+
+Owns the order of tasks and the seeds. Invariant: a pure function of recipe, pool and step, so that
+a resumed run asks for exactly the rollouts an undisturbed one would have. Runs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lego_harness.rollout import RolloutSpec
+from lego_harness.types import Budget, Sampling, Task
+
+from lego_core.config import Recipe
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupSpec:
+    """One task's sibling rollouts in one step."""
+
+    id: str
+    """`s00012.g03`"""
+    task: Task
+    rollouts: tuple[RolloutSpec, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RolloutSource:
+    """Deterministic stream over a task pool."""
+
+    recipe: Recipe
+    train: Sequence[Task]
+    heldout: Sequence[Task]
+
+    def step(self, step: int) -> tuple[GroupSpec, ...]:
+        """The groups of 1-based `step`: the next `groups_per_step` tasks of shuffled epochs."""
+        count = self.recipe.rollout.groups_per_step
+        first = (step - 1) * count
+        return tuple(self._group(step, g, first + g) for g in range(count))
+
+    def evaluation(self, step: int) -> tuple[RolloutSpec, ...]:
+        """One rollout per held-out task. Seeds do not depend on `step`: two evaluations draw common
+        random numbers, so their difference is the policy's and not the sampler's."""
+        config = self.recipe.eval
+        tasks = self.heldout[: config.num_tasks]
+        return tuple(
+            self._spec(f"e{step:05d}.t{i:03d}.r0", task, 0, config.temperature, f"eval/{task.id}")
+            for i, task in enumerate(tasks)
+        )
+
+    def _group(self, step: int, g: int, position: int) -> GroupSpec:
+        epoch, offset = divmod(position, len(self.train))
+        task = self._epoch(epoch)[offset]
+        group = f"s{step:05d}.g{g:02d}"
+        ids = [f"{group}.r{r}" for r in range(self.recipe.rollout.group_size)]
+        temperature = self.recipe.rollout.temperature
+        return GroupSpec(
+            id=group, task=task, rollouts=tuple(self._spec(i, task, epoch, temperature, i) for i in ids)
+        )
+
+    def _epoch(self, epoch: int) -> list[Task]:
+        order = list(self.train)
+        random.Random(f"{self.recipe.run.seed}/epoch/{epoch}").shuffle(order)
+        return order
+
+    def _spec(self, rollout_id: str, task: Task, epoch: int, temperature: float, seed_of: str) -> RolloutSpec:
+        config = self.recipe.rollout
+        sampling = Sampling(
+            temperature=temperature,
+            top_p=config.top_p,
+            max_tokens=config.max_tokens_per_turn,
+            seed=_seed(self.recipe.run.seed, seed_of),
+        )
+        budget = Budget(
+            max_turns=config.max_turns, max_tokens=config.max_tokens, max_seconds=config.max_seconds
+        )
+        return RolloutSpec(id=rollout_id, task=task, epoch=epoch, sampling=sampling, budget=budget)
+
+
+def _seed(run_seed: int, name: str) -> int:
+    digest = hashlib.sha256(f"{run_seed}/{name}".encode()).digest()
+    return int.from_bytes(digest[:4], "little") & 0x7FFFFFFF

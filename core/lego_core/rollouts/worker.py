@@ -1,0 +1,68 @@
+"""A rollout worker: one process that holds a capture proxy, a harness and a sandbox backend.
+
+Runs as an asynchronous Ray actor; knows the engine only as `Engine`. Invariant: `run` returns a
+Trajectory for every spec it was given, failed ones included. Decides nothing about training.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from lego_harness.grading.grader import Grader
+from lego_harness.proxy.app import CaptureProxy
+from lego_harness.proxy.render import Renderer
+from lego_harness.proxy.upstream import Engine
+from lego_harness.registry import get_adapter
+from lego_harness.rollout import RolloutRunner, RolloutSpec
+from lego_harness.sandbox.choose import choose_backend
+from lego_harness.types import Trajectory
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerConfig:
+    """What a worker needs to know; plain values, so that it travels."""
+
+    harness: str
+    sandbox: str
+    model_dir: Path
+    max_model_len: int
+    label: str
+    """Run id: marks every process, folder and container this worker makes."""
+
+
+class RolloutWorker:
+    """Runs rollouts until closed."""
+
+    def __init__(self, engine: Engine, config: WorkerConfig) -> None:
+        self._config = config
+        self._sockets = tempfile.TemporaryDirectory(prefix="lego-")
+        renderer = Renderer.load(config.model_dir, max_model_len=config.max_model_len)
+        self._proxy = CaptureProxy(engine, renderer, socket_dir=Path(self._sockets.name))
+        self._adapter = get_adapter(config.harness)
+        self._backend = choose_backend(config.sandbox)
+        grader = Grader(self._backend, label=config.label)
+        self._runner = RolloutRunner(
+            proxy=self._proxy, adapter=self._adapter, backend=self._backend, grader=grader, label=config.label
+        )
+
+    async def start(self) -> str:
+        """Open the proxy and the harness; the sandbox backend in use. Raises SetupError."""
+        await self._backend.check()
+        await self._backend.reap(self._config.label)
+        await self._adapter.check()
+        await self._proxy.start()
+        await self._adapter.start()
+        return self._backend.name
+
+    async def run(self, spec: RolloutSpec) -> Trajectory:
+        """One rollout, from sandbox to grade."""
+        return await self._runner.run(spec)
+
+    async def close(self) -> None:
+        """Stop the harness and the proxy, and remove what they left."""
+        await self._adapter.close()
+        await self._proxy.close()
+        await self._backend.reap(self._config.label)
+        self._sockets.cleanup()
