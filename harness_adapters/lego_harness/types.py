@@ -132,7 +132,9 @@ class Turn:
     sampled_ids: TokenIds
     logprobs: LogProbs
     routes: Routes | None
-    """`[n + m, L, K]`, −1 where nothing was recorded (always the last row)."""
+    """`[n + m − 1 − routes_from, L, K]`: the rows this call was first to record, row t for position
+    `routes_from + t`; earlier positions were recorded by earlier turns."""
+    routes_from: int
     policy_version: int
     finish_reason: str
     fingerprint: str
