@@ -1,0 +1,119 @@
+"""The canonical conversation: what every dialect is folded into and unfolded from.
+
+Owns the shapes that the chat template reads. Invariant: two requests that mean the same to a model
+have equal canonical forms, whatever dialect, block structure or cache marks they came in. Holds no
+wire format and no tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NotRequired, TypedDict
+
+FinishReason = Literal["stop", "tool_calls", "length"]
+
+
+class FunctionCall(TypedDict):
+    name: str
+    arguments: dict[str, Any] | str
+    """Text only where another program wrote arguments that are no JSON object."""
+
+
+class ToolCall(TypedDict):
+    type: Literal["function"]
+    id: str
+    function: FunctionCall
+
+
+class Message(TypedDict):
+    """One turn as the chat template reads it; `content` is always text."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    reasoning_content: NotRequired[str]
+    tool_calls: NotRequired[list[ToolCall]]
+    tool_call_id: NotRequired[str]
+
+
+class FunctionSpec(TypedDict):
+    name: str
+    description: NotRequired[str]
+    parameters: NotRequired[dict[str, Any]]
+
+
+class Tool(TypedDict):
+    """A tool on offer, in OpenAI's shape."""
+
+    type: Literal["function"]
+    function: FunctionSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One call of a harness, folded."""
+
+    dialect: str
+    messages: list[Message]
+    tools: list[Tool]
+    stream: bool
+    model: str
+    """What the harness calls the model; repeated back, never obeyed."""
+    asked: dict[str, Any]
+    """Sampling parameters the harness wanted; recorded, never obeyed."""
+    include_usage: bool = True
+    """Whether a streamed reply ends with token counts (Chat Completions makes it optional)."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 over dialect, messages and tools."""
+        body = json.dumps([self.dialect, self.messages, self.tools], ensure_ascii=True, separators=(",", ":"))
+        return hashlib.sha256(body.encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reply:
+    """What one engine call meant, ready to be unfolded into a dialect."""
+
+    id: str
+    """Hexadecimal; unique in the run."""
+    created: int
+    """Unix seconds."""
+    model: str
+    message: Message
+    finish_reason: FinishReason
+    prompt_tokens: int
+    completion_tokens: int
+
+
+def order_tool_results(messages: list[Message]) -> list[Message]:
+    """Put each run of tool results into the order of the calls it answers.
+
+    Harnesses send parallel results in completion order, and templates show results without ids: a
+    model could not tell them apart.
+    """
+    ordered: list[Message] = []
+    rank: dict[str, int] = {}
+    for message in messages:
+        if message["role"] == "assistant":
+            rank = {call["id"]: i for i, call in enumerate(message.get("tool_calls", []))}
+        ordered.append(message)
+        if message["role"] == "tool":
+            _sink(ordered, rank)
+    return ordered
+
+
+def _sink(ordered: list[Message], rank: dict[str, int]) -> None:
+    """Move the last tool result before those whose call came later."""
+    at = len(ordered) - 1
+    while (
+        at and ordered[at - 1]["role"] == "tool" and _rank(ordered[at - 1], rank) > _rank(ordered[at], rank)
+    ):
+        ordered[at - 1], ordered[at] = ordered[at], ordered[at - 1]
+        at -= 1
+
+
+def _rank(message: Message, rank: dict[str, int]) -> int:
+    return rank.get(message.get("tool_call_id", ""), len(rank))

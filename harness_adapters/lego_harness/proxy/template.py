@@ -1,0 +1,88 @@
+"""A checkpoint's own chat template, rendered as the transformers library renders it.
+
+Owns the jinja environment: sandboxed, immutable, with `tojson` unsorted and not HTML-escaped.
+Invariant: text in, text out; no tokens here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+import jinja2
+from jinja2.ext import loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from lego_harness.errors import SetupError, UsageError
+
+
+class ChatTemplate:
+    """One compiled template; raises UsageError when it refuses a conversation."""
+
+    def __init__(self, source: str, variables: dict[str, Any]) -> None:
+        self._template = _environment().from_string(source)
+        self._variables = variables
+
+    @classmethod
+    def load(cls, model_dir: Path) -> ChatTemplate:
+        """Read `chat_template.jinja` or the template in `tokenizer_config.json`; raises SetupError."""
+        config = _read_config(model_dir / "tokenizer_config.json")
+        path = model_dir / "chat_template.jinja"
+        source = path.read_text(encoding="utf-8") if path.is_file() else config.get("chat_template")
+        if not isinstance(source, str):
+            raise SetupError(f"{model_dir}: no chat template (chat_template.jinja or tokenizer_config.json)")
+        try:
+            return cls(source, {key: config[key] for key in config if key.endswith("_token")})
+        except jinja2.TemplateError as error:
+            raise SetupError(f"{model_dir}: the chat template does not compile: {error}") from error
+
+    def render(
+        self, messages: Sequence[object], tools: Sequence[object], *, add_generation_prompt: bool
+    ) -> str:
+        """The conversation as text."""
+        try:
+            return self._template.render(
+                messages=messages,
+                tools=tools or None,
+                add_generation_prompt=add_generation_prompt,
+                **self._variables,
+            )
+        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+            raise UsageError(f"the model's chat template refuses this conversation: {error}") from error
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+    )
+    filters = cast("dict[str, object]", environment.filters)  # pyright: ignore[reportUnknownMemberType]
+    filters["tojson"] = _tojson
+    names = cast("dict[str, object]", environment.globals)  # pyright: ignore[reportUnknownMemberType]
+    names.update(raise_exception=_raise_exception, strftime_now=_strftime_now)
+    return environment
+
+
+def _tojson(
+    value: object, ensure_ascii: bool = False, indent: int | None = None, sort_keys: bool = False
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, sort_keys=sort_keys)
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)
+
+
+def _strftime_now(form: str) -> str:
+    return datetime.now(tz=UTC).strftime(form)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise SetupError(f"{path}: cannot be read as JSON: {error}") from error
