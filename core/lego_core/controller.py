@@ -29,6 +29,7 @@ from lego_harness.types import StopReason, Trajectory
 
 from lego_core.batching.samples import Batch, make_batch
 from lego_core.config import Recipe
+from lego_core.resume import RECORD_KEY, Progress
 from lego_core.rollouts.source import GroupSpec, RolloutSource
 from lego_core.store.writer import RunWriter
 from lego_core.types import HeldoutRecord, RolloutGroup, Sample, StepRecord, TrainMetrics
@@ -84,19 +85,22 @@ class Controller:
     stored: dict[str, Attempts]
     """Uncommitted trajectories of an interrupted run, by rollout; empty for a new run."""
 
-    async def run(self, committed: int) -> None:
-        """Train steps `committed + 1 … steps`, with held-out evaluations around them."""
-        steps = self.recipe.train.steps
-        if committed == 0:
-            await self.evaluate(0)
-        for step in range(committed + 1, steps + 1):
+    async def run(self, progress: Progress) -> None:
+        """Train every uncommitted step, with held-out evaluations around them."""
+        if progress.missing_record is not None:
+            self.writer.append_step(progress.missing_record)
+        if progress.committed:
+            await self._publish(progress.committed)
+        if self._evaluation_due(progress.committed) and progress.committed not in progress.evaluated:
+            await self.evaluate(progress.committed)
+        for step in range(progress.committed + 1, self.recipe.train.steps + 1):
             await self.step(step)
             if self._evaluation_due(step):
                 await self.evaluate(step)
 
     def _evaluation_due(self, step: int) -> bool:
         every = self.recipe.eval.every
-        return step == self.recipe.train.steps or (every > 0 and step % every == 0)
+        return step in (0, self.recipe.train.steps) or (every > 0 and step % every == 0)
 
     async def step(self, step: int) -> StepRecord:
         """Sample, train, commit, publish: in this order, so that nothing is published uncommitted."""
@@ -120,7 +124,7 @@ class Controller:
 
     async def _commit(self, record: StepRecord) -> None:
         directory = self.writer.layout.checkpoint(record.step)
-        await self.trainer.save_checkpoint(directory, {"step_record": asdict(record)})
+        await self.trainer.save_checkpoint(directory, {RECORD_KEY: asdict(record)})
         self.writer.event("checkpoint", step=record.step, path=str(directory))
 
     async def _publish(self, version: int) -> None:

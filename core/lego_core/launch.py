@@ -1,0 +1,122 @@
+"""Starts a run in this process: `python -m lego_core.launch`.
+
+Owns the order in which parts come up and go down, and nothing else. Whatever can be refused is
+refused before the run directory exists; whatever was started is stopped, in reverse, on every way
+out. The first line on stdout is `run: <directory>`: faces follow the run there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from lego_harness.errors import LegoError, UsageError
+from lego_harness.registry import get_adapter
+from lego_harness.sandbox.choose import choose_backend
+
+from lego_core.cluster import open_cluster
+from lego_core.config import Recipe, load_recipe
+from lego_core.controller import Controller, group_attempts
+from lego_core.inputs import prepare_model, prepare_tasks
+from lego_core.leftovers import end_leftovers, mark_this_launch
+from lego_core.resume import find_progress
+from lego_core.rollouts.source import RolloutSource
+from lego_core.store.layout import RunStatus
+from lego_core.store.reader import RunReader
+from lego_core.store.writer import RunWriter
+
+log = logging.getLogger(__name__)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 done, 2 usage, 3 infrastructure, 130 interrupted."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return asyncio.run(_main(arguments))
+    except LegoError as error:
+        print(f"lego: {error}", file=sys.stderr)  # noqa: T201 (the program's own output)
+        return error.exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lego_core.launch", description="Start or resume a training run.")
+    parser.add_argument("--recipe", type=Path, help="TOML file; with --resume the run's own recipe is used")
+    parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="SECTION.KEY=VALUE")
+    parser.add_argument("--resume", type=Path, metavar="RUN")
+    return parser
+
+
+async def _main(arguments: argparse.Namespace) -> int:
+    _cancel_on_signals()
+    end_leftovers()
+    recipe = _recipe(arguments)
+    backend = choose_backend(recipe.sandbox.backend)
+    await backend.check()
+    await get_adapter(recipe.harness.name).check()
+    writer = RunWriter.resume(arguments.resume) if arguments.resume else _create(recipe)
+    print(f"run: {writer.layout.root}", flush=True)  # noqa: T201
+    try:
+        with writer:
+            await _run(recipe, writer)
+    except asyncio.CancelledError:
+        return 128 + signal.SIGINT
+    return 0
+
+
+def _recipe(arguments: argparse.Namespace) -> Recipe:
+    if arguments.resume is None:
+        if arguments.recipe is None:
+            raise UsageError("got neither a recipe nor a run to resume, expected one of --recipe, --resume")
+        return load_recipe(arguments.recipe, arguments.overrides)
+    if arguments.overrides:
+        raise UsageError("--set goes with a new run: a resumed one keeps the recipe it was started with")
+    return RunReader(arguments.resume).recipe()
+
+
+def _create(recipe: Recipe) -> RunWriter:
+    return RunWriter.create(Path(recipe.run.runs_dir), recipe)
+
+
+async def _run(recipe: Recipe, writer: RunWriter) -> None:
+    progress = find_progress(writer.layout.root)
+    async with AsyncExitStack() as stack:
+        scratch = stack.enter_context(mark_this_launch())
+        writer.event("stage", stage="tasks", step=progress.committed)
+        train, heldout = await prepare_tasks(recipe)
+        writer.event("stage", stage="policy", step=progress.committed)
+        model_dir = await prepare_model(recipe, log_file=writer.layout.log)
+        writer.event("stage", stage="engine", step=progress.committed)
+        cluster = await stack.enter_async_context(
+            open_cluster(recipe, model_dir, label=writer.layout.root.name, scratch=scratch, log_file=writer.layout.log)
+        )
+        await cluster.trainer.restore(progress.checkpoint)
+        controller = Controller(
+            recipe=recipe,
+            source=RolloutSource(recipe=recipe, train=train, heldout=heldout),
+            rollouts=cluster.rollouts,
+            trainer=cluster.trainer,
+            engine=cluster.engine,
+            writer=writer,
+            weights=cluster.weights,
+            stored=group_attempts(progress.stored),
+        )
+        await controller.run(progress)
+
+
+def _cancel_on_signals() -> None:
+    """SIGINT and SIGTERM cancel the run's task: everything started is then stopped in order."""
+    task = asyncio.current_task()
+    assert task is not None
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, task.cancel)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""Finds and ends processes that a killed launch left behind.
+
+Every process of a launch inherits `LEGO_LAUNCH=<pid>` in its environment; a process whose launch
+is dead is nobody's and is ended. Ray's agents, for one, outlive a `kill -9` of their driver.
+Touches no process without the mark, none of another user, and none of a living launch.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+MARK = "LEGO_LAUNCH"
+_TEMP_PREFIX = "lego-launch-"
+
+
+def mark_this_launch() -> Path:
+    """Mark this process and its future children; a fresh temp folder that carries the same mark."""
+    os.environ[MARK] = str(os.getpid())
+    # Ray's sockets live under it: a path of more than ~100 bytes would not fit a unix address.
+    return Path(tempfile.mkdtemp(prefix=f"{_TEMP_PREFIX}{os.getpid()}-", dir="/tmp"))  # noqa: S108
+
+
+def end_leftovers() -> int:
+    """Kill the processes and remove the temp folders of dead launches; how many processes."""
+    ended = 0
+    for pid, launch in _marked_processes():
+        if not _is_alive(launch):
+            ended += _kill(pid)
+    for folder in Path("/tmp").glob(f"{_TEMP_PREFIX}*"):  # noqa: S108
+        launch = folder.name.removeprefix(_TEMP_PREFIX).partition("-")[0]
+        if launch.isdigit() and not _is_alive(int(launch)):
+            shutil.rmtree(folder, ignore_errors=True)
+    return ended
+
+
+def _marked_processes() -> Iterator[tuple[int, int]]:
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            entries = environ.read_bytes().split(b"\0")
+        except OSError:  # it ended meanwhile, or belongs to somebody else
+            continue
+        for entry in entries:
+            name, _, value = entry.partition(b"=")
+            if name == MARK.encode() and value.isdigit():
+                yield int(environ.parent.name), int(value)
+
+
+def _is_alive(pid: int) -> bool:
+    """True when `pid` runs; a zombie counts as dead, since it may wait long to be reaped."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def _kill(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError:  # it ended meanwhile
+        return False
+    return True

@@ -1,0 +1,77 @@
+"""Where an interrupted run stands.
+
+A step is committed by its checkpoint, which carries the step's own record. Everything recorded for
+later steps or for an evaluation without a result is uncommitted: it is handed back, so that it is
+used and not sampled again. Reads only.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from lego_harness.errors import InfrastructureError
+from lego_harness.types import Trajectory
+
+from lego_core.store.json_records import decode, encode
+from lego_core.store.layout import IndexEntry
+from lego_core.store.reader import RunReader
+from lego_core.types import StepRecord
+
+STATE_FILE = "state.json"
+RECORD_KEY = "step_record"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """What a run directory says of its own past; all empty for a new one."""
+
+    committed: int
+    """Last step with a checkpoint; 0 when there is none."""
+    checkpoint: Path | None
+    missing_record: StepRecord | None
+    """Record of the committed step, when the process died between checkpoint and steps.jsonl."""
+    stored: tuple[Trajectory, ...]
+    """Uncommitted trajectories in order of recording."""
+    evaluated: frozenset[int]
+    """Steps whose held-out evaluation has its result."""
+
+
+def find_progress(run_dir: Path) -> Progress:
+    """Read a run directory's commits; raises InfrastructureError where a checkpoint is broken."""
+    reader = RunReader(run_dir)
+    checkpoint = max(reader.layout.checkpoints.glob("[0-9]*[0-9]"), default=None)
+    committed = int(checkpoint.name) if checkpoint else 0
+    evaluated = frozenset(record.step for record in reader.heldout())
+    recorded = {record.step for record in reader.steps()}
+    return Progress(
+        committed=committed,
+        checkpoint=checkpoint,
+        missing_record=read_record(checkpoint) if checkpoint and committed not in recorded else None,
+        stored=tuple(
+            reader.load(e) for e in reader.trajectory_index() if _is_uncommitted(e, committed, evaluated)
+        ),
+        evaluated=evaluated,
+    )
+
+
+def read_record(checkpoint: Path) -> StepRecord:
+    """The record of the step a checkpoint commits."""
+    path = checkpoint / STATE_FILE
+    try:
+        return decode(StepRecord, encode(json.loads(path.read_bytes())[RECORD_KEY]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InfrastructureError(
+            f"{path}: holds no step record ({error}); remove {checkpoint} to go on from the step before it"
+        ) from error
+
+
+def _is_uncommitted(entry: IndexEntry, committed: int, evaluated: frozenset[int]) -> bool:
+    if entry.step is not None:
+        return entry.step > committed
+    return _evaluation_step(entry.id) not in evaluated
+
+
+def _evaluation_step(trajectory_id: str) -> int:
+    return int(trajectory_id[1:].partition(".")[0])
