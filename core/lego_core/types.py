@@ -52,16 +52,17 @@ class TrainMetrics:
     clip_fraction: float
     kl_loss: float
     entropy: float
-    pearson_r: float
-    """Pearson correlation of exp(logp), trainer against rollout, over trained tokens."""
+    pearson_r: float | None
+    """Pearson correlation of exp(logp), trainer against rollout, over trained tokens; None where it
+    is undefined (one token, or all alike)."""
     mean_abs_dlogp: float
     k3: float
     """mean(e^d − d − 1), d = trainer logp − rollout logp."""
     routing_coverage: float
     """Share of positions that should be replayed (all but each sequence's last) and were."""
-    expert_overlap: float
-    """Mean share of the replayed top-k the live router would also choose."""
-    top1_agreement: float
+    expert_overlap: float | None
+    """Mean share of the replayed top-k the live router would also choose; None without replay."""
+    top1_agreement: float | None
     trained_tokens: int
     seconds: dict[str, float] = field(default_factory=dict[str, float])
 
