@@ -74,11 +74,11 @@ def _array_from_json(value: Any, where: str) -> NDArray[Any]:
     if not isinstance(value, dict) or set(cast(dict[str, Any], value)) != {"dtype", "shape", "data"}:
         raise _wrong(where, "an array {dtype, shape, data}", value)
     kind, shape = cast(Any, value["dtype"]), cast(Any, value["shape"])
-    if kind not in _ARRAY_TYPES:
+    if not isinstance(kind, str) or kind not in _ARRAY_TYPES:
         raise _wrong(f"{where}.dtype", f"one of {sorted(_ARRAY_TYPES)}", kind)
     try:
         raw = bytearray(base64.b64decode(cast(Any, value["data"]), validate=True))
-        array = cast(NDArray[Any], np.frombuffer(raw, dtype=kind).reshape([int(n) for n in shape]))
+        array = np.frombuffer(raw, dtype=kind).reshape([int(n) for n in shape])
     except (ValueError, TypeError, binascii.Error) as error:
         raise ValueError(f"{where}: array data does not fit its shape: {error}") from error
     if list(array.shape) != shape:  # reshape would take -1 as "whatever fits"
