@@ -1,0 +1,169 @@
+"""The capture proxy: one HTTP server per rollout worker, on loopback and on a unix socket.
+
+    /rollout/<secret>/v1/chat/completions   POST   OpenAI Chat Completions
+    /rollout/<secret>/v1/messages           POST   Anthropic Messages
+    /rollout/<secret>/v1/messages/count_tokens     POST
+    /rollout/<secret>/v1/models             GET
+    /rollout/<secret>/                      GET, HEAD
+
+Owns the sockets and the table of secrets. Invariants: a secret opens one session and no other; a
+wrong one learns nothing, not even by timing; every answer is a success or an error of the dialect,
+never a 5xx. Keeps no tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from pathlib import Path
+
+from aiohttp import web
+
+from lego_harness.adapters.base import Endpoint
+from lego_harness.proxy.delivery import deliver, error_response, json_response
+from lego_harness.proxy.dialects.base import Dialect, read_body
+from lego_harness.proxy.dialects.chat import ChatDialect
+from lego_harness.proxy.dialects.messages import MessagesDialect
+from lego_harness.proxy.refusal import Refusal
+from lego_harness.proxy.render import Renderer
+from lego_harness.proxy.session import Session
+from lego_harness.proxy.upstream import Engine
+from lego_harness.types import Budget, Sampling, StopReason
+
+log = logging.getLogger(__name__)
+
+MODEL = "policy"
+MAX_BODY_BYTES = 32 * 2**20
+SHUTDOWN_S = 1.0
+CHAT, MESSAGES = ChatDialect(), MessagesDialect()
+
+Handler = Callable[[web.Request, Session, Dialect], Awaitable[web.StreamResponse]]
+
+
+class CaptureProxy:
+    """Serves the sessions of one rollout worker from `start` to `close`."""
+
+    def __init__(self, engine: Engine, renderer: Renderer, *, socket_dir: Path) -> None:
+        self._engine, self._renderer = engine, renderer
+        self._socket_path = socket_dir / "proxy.sock"
+        self._sessions: dict[bytes, Session] = {}  # by digest: look-up time says nothing of a secret
+        self._runner: web.AppRunner | None = None
+        self._address = ""
+
+    async def start(self) -> None:
+        """Listen. Raises OSError when the socket directory cannot be used; `close` then tidies up."""
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app.router.add_route("*", "/rollout/{secret}{tail:/?.*}", self._serve)
+        app.router.add_route("*", "/{tail:.*}", self._nothing_here)
+        runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        self._runner = runner
+        await runner.setup()
+        listener = socket.create_server(("127.0.0.1", 0))
+        await web.SockSite(runner, listener).start()
+        await web.UnixSite(runner, self._socket_path).start()
+        self._socket_path.chmod(0o666)  # sandboxes may run as another user; the secret protects
+        self._address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    async def close(self) -> None:
+        """End every open session and stop listening."""
+        for session in list(self._sessions.values()):
+            session.end(StopReason.CANCELLED, "the proxy was closed")
+            session.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        self._socket_path.unlink(missing_ok=True)
+
+    def open_session(self, rollout_id: str, sampling: Sampling, budget: Budget) -> Session:
+        """A session with a secret of its own, ready for a harness. Needs a started proxy."""
+        secret = secrets.token_urlsafe(32)
+        key, path = _digest(secret), f"/rollout/{secret}"
+        session = Session(
+            rollout_id=rollout_id,
+            endpoint=Endpoint(
+                host_url=self._address + path, socket=self._socket_path, path=path, model=MODEL
+            ),
+            engine=self._engine,
+            renderer=self._renderer,
+            sampling=sampling,
+            budget=budget,
+            on_close=lambda: self._sessions.__delitem__(key),
+        )
+        self._sessions[key] = session
+        return session
+
+    # --- requests --------------------------------------------------------------------------------
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        tail = request.match_info["tail"]
+        dialect = (
+            MESSAGES if tail.startswith("/v1/messages") or "anthropic-version" in request.headers else CHAT
+        )
+        session = self._sessions.get(_digest(request.match_info["secret"]))
+        if session is None:
+            return error_response(dialect, Refusal("no rollout has this address", HTTPStatus.UNAUTHORIZED))
+        try:
+            return await _handler(request.method, tail)(request, session, dialect)
+        except Refusal as refusal:
+            return error_response(dialect, refusal)
+        except web.HTTPException as error:
+            return error_response(dialect, Refusal(f"{error.reason}", HTTPStatus(error.status)))
+        except ConnectionError:
+            log.info("%s: the client went away", session.rollout_id)
+            raise
+        except Exception as error:
+            # The last boundary: a fault of ours must end the rollout, and must not be retried.
+            log.exception("%s: the proxy failed", session.rollout_id)
+            return error_response(
+                dialect, session.end(StopReason.FAILED_ALIGNMENT, f"the proxy failed: {error!r}")
+            )
+
+    async def _nothing_here(self, request: web.Request) -> web.StreamResponse:
+        return error_response(CHAT, Refusal("no rollout has this address", HTTPStatus.UNAUTHORIZED))
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def _handler(method: str, tail: str) -> Handler:
+    handlers = ROUTES.get(tail.rstrip("/"))
+    if handlers is None:
+        raise Refusal(f"nothing is served at {tail[:200]}", HTTPStatus.NOT_FOUND)
+    if method not in handlers:
+        raise Refusal(f"{method} is not served at {tail[:200]}", HTTPStatus.METHOD_NOT_ALLOWED)
+    return handlers[method]
+
+
+async def _complete(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
+    return await deliver(request, session, dialect, dialect.fold(read_body(await request.read())))
+
+
+async def _count_tokens(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
+    return json_response(
+        {"input_tokens": session.count_tokens(dialect.fold(read_body(await request.read())))}
+    )
+
+
+async def _models(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
+    """One list that both dialects' clients parse."""
+    model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "lego"}
+    model |= {"type": "model", "display_name": MODEL, "created_at": "1970-01-01T00:00:00Z"}
+    page = {"has_more": False, "first_id": MODEL, "last_id": MODEL}
+    return json_response({"object": "list", "data": [model], **page})
+
+
+async def _greet(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
+    return json_response({"status": "ok"})
+
+
+ROUTES: dict[str, dict[str, Handler]] = {
+    "": {"GET": _greet, "HEAD": _greet},
+    "/v1/chat/completions": {"POST": _complete},
+    "/v1/messages": {"POST": _complete},
+    "/v1/messages/count_tokens": {"POST": _count_tokens},
+    "/v1/models": {"GET": _models, "HEAD": _models},
+}

@@ -1,0 +1,116 @@
+"""When a harness repeats the policy's own turn differently, is it still the same turn?
+
+The one table of rewrites that keep the sampled ids, because the meaning is the same:
+
+    rewrite                                        example
+    keys in another order, duplicate keys folded   schema order
+    a key added with an empty or false value       replace_all: false, or the schema's default
+    white space at line ends or around a text      Write content, Edit new_string
+    a scalar coerced                               "1" → 1, "false" → false, 5000.0 → 5000
+    `cd <dir> && ` dropped before a command        already the working directory
+    surrounding white space of the content, blank content dropped
+    reasoning dropped
+
+Anything else is another turn. Text in, verdict out: no tokens, no session.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+from lego_harness.proxy.conversation import Message, ToolCall
+
+_EMPTY: tuple[object, ...] = (False, None, "", [], {})
+_CHANGE_DIRECTORY = re.compile(r"^cd \S+ && ")
+
+
+def difference(sampled: Message, echoed: Message, defaults: dict[str, dict[str, Any]]) -> str:
+    """Why `echoed` is not the turn we sampled; empty when it is.
+
+    `defaults` gives declared parameter defaults by tool name.
+    """
+    if echoed["role"] != "assistant":
+        return f"an assistant turn was expected, got role {echoed['role']}"
+    ours, theirs = sampled.get("tool_calls", []), echoed.get("tool_calls", [])
+    if [call["id"] for call in ours] != [call["id"] for call in theirs]:
+        return f"tool calls {_ids(theirs)}, expected {_ids(ours)}"
+    for one, other in zip(ours, theirs, strict=True):
+        if cause := _call_difference(one, other, defaults):
+            return cause
+    if sampled["content"].strip() != echoed["content"].strip():
+        return f"its text changed: {_first_change(sampled['content'], echoed['content'])}"
+    reasoning = echoed.get("reasoning_content", "").strip()
+    if reasoning and reasoning != sampled.get("reasoning_content", "").strip():
+        return "its reasoning changed"
+    return ""
+
+
+def _ids(calls: Sequence[ToolCall]) -> str:
+    return "[" + ", ".join(call["id"] for call in calls) + "]"
+
+
+def _call_difference(ours: ToolCall, theirs: ToolCall, defaults: dict[str, dict[str, Any]]) -> str:
+    name, other = ours["function"]["name"], theirs["function"]["name"]
+    if name != other:
+        return f"call {ours['id']} was {name!r} and is {other!r}"
+    sampled, echoed = ours["function"]["arguments"], theirs["function"]["arguments"]
+    if isinstance(sampled, str) or isinstance(echoed, str):
+        return "" if sampled == echoed else f"call {ours['id']}: its arguments are no longer a JSON object"
+    for key in sampled | echoed:
+        if not _same_argument(key, sampled, echoed, defaults.get(name, {})):
+            return (
+                f"call {ours['id']}: argument {key!r} was {_short(sampled, key)} and is {_short(echoed, key)}"
+            )
+    return ""
+
+
+def _same_argument(
+    key: str, sampled: dict[str, Any], echoed: dict[str, Any], default: dict[str, Any]
+) -> bool:
+    if key in sampled and key in echoed:
+        return _same_value(sampled[key], echoed[key])
+    if key in sampled:
+        return sampled[key] is None
+    return any(_is_equal(echoed[key], empty) for empty in _EMPTY) or (
+        key in default and default[key] == echoed[key]
+    )
+
+
+def _same_value(sampled: Any, echoed: Any) -> bool:
+    if isinstance(sampled, dict) and isinstance(echoed, dict):
+        ours, theirs = cast("dict[str, Any]", sampled), cast("dict[str, Any]", echoed)
+        return all(_same_argument(key, ours, theirs, {}) for key in ours | theirs)
+    if isinstance(sampled, list) and isinstance(echoed, list):
+        ours, theirs = cast("list[Any]", sampled), cast("list[Any]", echoed)
+        return len(ours) == len(theirs) and all(map(_same_value, ours, theirs))
+    if isinstance(sampled, str) and isinstance(echoed, str):
+        return _folded_text(sampled) == _folded_text(echoed)
+    return _is_equal(sampled, echoed) or (
+        isinstance(sampled, str) and sampled.strip().lower() == _scalar_text(echoed)
+    )
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Equality in which `1` and `True` differ, and `5000.0` and `5000` do not."""
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
+
+
+def _scalar_text(value: object) -> str | None:
+    return str(value).lower() if isinstance(value, (bool, int, float)) else None
+
+
+def _folded_text(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+def _short(arguments: dict[str, Any], key: str) -> str:
+    return repr(arguments[key])[:80] if key in arguments else "absent"
+
+
+def _first_change(one: str, other: str) -> str:
+    at = next(
+        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+    return f"at character {at}, {one[at : at + 40]!r} became {other[at : at + 40]!r}"

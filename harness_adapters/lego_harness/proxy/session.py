@@ -1,0 +1,299 @@
+"""One rollout's conversation with the proxy: its turns, its budget, its end.
+
+    request → retry? → within budget? → extends what we hold? → engine → recorded → reply
+
+Owns the token record of the rollout. Invariants: a turn is recorded whole or not at all; ids are
+never rewritten; the first failure or used-up budget ends the session, sets `ended`, and every later
+request is refused. One request at a time: callers hold `exchange` from reading to delivery. Speaks
+no wire format.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lego_harness.adapters.base import Endpoint
+from lego_harness.errors import AlignmentError, EngineError, UsageError
+from lego_harness.proxy.align import new_messages
+from lego_harness.proxy.boundary import checked
+from lego_harness.proxy.conversation import FinishReason, Message, Reply, Request, Tool
+from lego_harness.proxy.parse import ParsedReply, parse_reply
+from lego_harness.proxy.refusal import Refusal
+from lego_harness.proxy.render import Renderer
+from lego_harness.proxy.tokens import TokenPath
+from lego_harness.proxy.upstream import Engine
+from lego_harness.types import (
+    Branch,
+    Budget,
+    GenerateRequest,
+    Generation,
+    Sampling,
+    StopReason,
+    TokenIds,
+    Turn,
+)
+
+CALL_ID_PREFIX = {"chat": "call_", "messages": "toolu_"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capture:
+    """What a closed session saw."""
+
+    turns: tuple[Turn, ...]
+    branches: tuple[Branch, ...]
+    """One as long as conversations are linear; none when nothing was sampled."""
+    messages: tuple[dict[str, Any], ...]
+    """The canonical conversation, the policy's turns as they were sampled."""
+    asked: tuple[dict[str, Any], ...]
+    """Per turn, the sampling parameters and model name the harness wanted."""
+    stop: StopReason | None
+    """The budget that ran out or the failure that ended it; None when the harness stopped by itself."""
+    error: str
+
+
+class Session:
+    """Opened by `CaptureProxy.open_session`; closed once, which yields the capture."""
+
+    def __init__(
+        self,
+        *,
+        rollout_id: str,
+        endpoint: Endpoint,
+        engine: Engine,
+        renderer: Renderer,
+        sampling: Sampling,
+        budget: Budget,
+        on_close: Callable[[], None],
+    ) -> None:
+        self.rollout_id = rollout_id
+        self.endpoint = endpoint
+        self.ended = asyncio.Event()
+        """Set when a budget is used up or something failed: the harness should be killed."""
+        self.exchange = asyncio.Lock()
+        """Held by whoever serves a request of this session, until its reply is delivered."""
+        self._engine, self._renderer = engine, renderer
+        self._sampling, self._budget = sampling, budget
+        self._on_close = on_close
+        self._opened_s = time.monotonic()
+        self._path = TokenPath()
+        self._is_open_turn = False  # the last sampled token is no end-of-turn token
+        self._turns: list[Turn] = []
+        self._asked: list[dict[str, Any]] = []
+        self._messages: list[Message] = []
+        self._sampled_at: set[int] = set()
+        self._tools: list[Tool] = []
+        self._undelivered: tuple[str, Reply] | None = None
+        self._call: asyncio.Future[Generation] | None = None
+        self._stop: StopReason | None = None
+        self._error = ""
+        self._is_closed = False
+
+    # --- what the proxy calls --------------------------------------------------------------------
+
+    async def answer(self, request: Request) -> Reply:
+        """The reply to a request; raises Refusal. Cancelling frees the engine and records nothing."""
+        self._refuse_if_over()
+        if self._undelivered and self._undelivered[0] == request.fingerprint:
+            return self._undelivered[1]
+        try:
+            self._check_budget()
+            added = (
+                new_messages(self._messages, self._sampled_at, self._tools, request) if self._turns else None
+            )
+            delta = self._render(request, added)
+            return await self._take_turn(request, delta)
+        except AlignmentError as error:
+            raise self.end(StopReason.FAILED_ALIGNMENT, f"after turn {len(self._turns)}: {error}") from error
+        except EngineError as error:
+            raise self.end(StopReason.FAILED_ENGINE, str(error)) from error
+
+    def delivered(self, reply: Reply) -> None:
+        """The whole reply was handed to the harness: from now on it is never replayed."""
+        if self._undelivered and self._undelivered[1].id == reply.id:
+            self._undelivered = None
+
+    def count_tokens(self, request: Request) -> int:
+        """Length of the context that `request` would make from nothing."""
+        self._refuse_if_over()
+        try:
+            return len(self._renderer.render(request.messages, request.tools))
+        except UsageError as error:
+            raise Refusal(str(error)) from error
+
+    def end(self, stop: StopReason, error: str = "") -> Refusal:
+        """End the rollout for the first cause given; the answer for whoever is waiting."""
+        if self._stop is None and not self._is_closed:
+            self._stop, self._error = stop, error
+            self.ended.set()
+        return self._refusal()
+
+    # --- what the rollout calls ------------------------------------------------------------------
+
+    def close(self) -> Capture:
+        """Refuse every further request, drop the call in flight, and hand over the record."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._on_close()
+            if self._call is not None:
+                self._call.cancel()
+        return Capture(
+            turns=tuple(self._turns),
+            branches=(self._path.branch(),) if self._turns else (),
+            messages=tuple(dict(message) for message in self._messages),
+            asked=tuple(self._asked),
+            stop=self._stop,
+            error=self._error,
+        )
+
+    # --- one turn --------------------------------------------------------------------------------
+
+    def _check_budget(self) -> None:
+        if len(self._turns) >= self._budget.max_turns:
+            raise self.end(StopReason.TRUNCATED_TURNS)
+        if self._tokens_left() <= 0:
+            raise self.end(StopReason.TRUNCATED_TOKENS)
+
+    def _tokens_left(self) -> int:
+        return self._budget.max_tokens - sum(len(turn.sampled_ids) for turn in self._turns)
+
+    def _render(self, request: Request, added: list[Message] | None) -> TokenIds:
+        """Context ids behind the last sampled token; the whole context at the first turn."""
+        try:
+            if added is None:
+                return np.array(self._renderer.render(request.messages, request.tools), np.int32)
+            closing = [self._renderer.vocabulary.end_of_turn] if self._is_open_turn else []
+            return np.array(closing + self._renderer.render_delta(added), np.int32)
+        except UsageError as error:
+            raise AlignmentError(str(error)) from error
+
+    async def _take_turn(self, request: Request, delta: TokenIds) -> Reply:
+        context = np.concatenate([self._path.ids(), delta])
+        call = self._engine_request(context)
+        started_s = time.monotonic() - self._opened_s
+        generation = await self._generate(call)
+        return self._record(request, call, delta, generation, started_s)
+
+    def _engine_request(self, context: TokenIds) -> GenerateRequest:
+        room = self._renderer.max_model_len - len(context)
+        if room < 1:
+            raise self.end(StopReason.TRUNCATED_TOKENS)
+        index = len(self._turns)
+        return GenerateRequest(
+            request_id=f"{self.rollout_id}.t{index}",
+            context_ids=context,
+            sampling=replace(
+                self._sampling,
+                max_tokens=min(self._sampling.max_tokens, self._tokens_left(), room),
+                seed=None if self._sampling.seed is None else call_seed(self._sampling.seed, index),
+            ),
+            stop_ids=self._renderer.vocabulary.stop_ids,
+            routes_from=self._path.num_routed,
+        )
+
+    async def _generate(self, call: GenerateRequest) -> Generation:
+        self._call = asyncio.ensure_future(self._engine.generate(call))
+        try:
+            generation = await self._call
+        except asyncio.CancelledError:
+            if self._is_closed:
+                raise self._refusal() from None  # `close` cancelled the engine call, not us
+            raise
+        finally:
+            self._call = None
+        self._refuse_if_over()
+        return checked(
+            generation,
+            call,
+            vocab_size=self._renderer.vocabulary.size,
+            expert_shape=self._path.expert_shape,
+        )
+
+    def _record(
+        self,
+        request: Request,
+        call: GenerateRequest,
+        delta: TokenIds,
+        generation: Generation,
+        started_s: float,
+    ) -> Reply:
+        """Everything a turn changes, in one step without an await."""
+        self._path.append_context(delta)
+        start = len(self._path)
+        self._path.append_sampled(generation)
+        self._turns.append(
+            Turn(
+                index=len(self._turns),
+                context_ids=self._path.ids(0, start),
+                sampled_ids=self._path.ids(start),
+                logprobs=self._path.logprobs(start),
+                routes=generation.routes,
+                routes_from=call.routes_from,
+                policy_version=generation.policy_version,
+                finish_reason=generation.finish_reason,
+                fingerprint=request.fingerprint,
+                started_s=started_s,
+                ended_s=time.monotonic() - self._opened_s,
+            )
+        )
+        self._is_open_turn = generation.ids[-1] != self._renderer.vocabulary.end_of_turn
+        reply = self._reply(request, generation, start)
+        self._messages = [*self._messages, *request.messages[len(self._messages) :], reply.message]
+        self._sampled_at.add(len(self._messages) - 1)
+        self._tools = request.tools
+        self._asked.append(request.asked)
+        self._undelivered = (request.fingerprint, reply)
+        return reply
+
+    def _reply(self, request: Request, generation: Generation, num_context: int) -> Reply:
+        is_stopped = int(generation.ids[-1]) in self._renderer.vocabulary.stop_ids
+        said = generation.ids[:-1] if is_stopped else generation.ids
+        parsed = parse_reply(self._renderer.vocabulary.decode(said.tolist()))
+        finish: FinishReason = "tool_calls" if parsed.calls else "stop"
+        return Reply(
+            id=self._identifier("reply"),
+            created=int(time.time()),
+            model=request.model,
+            message=self._message(parsed, CALL_ID_PREFIX[request.dialect]),
+            finish_reason=finish if is_stopped else "length",
+            prompt_tokens=num_context,
+            completion_tokens=len(generation.ids),
+        )
+
+    def _message(self, parsed: ParsedReply, prefix: str) -> Message:
+        message: Message = {"role": "assistant", "content": parsed.content}
+        if parsed.reasoning:
+            message["reasoning_content"] = parsed.reasoning
+        if parsed.calls:
+            message["tool_calls"] = [
+                {"type": "function", "id": prefix + self._identifier(str(i)), "function": call}
+                for i, call in enumerate(parsed.calls)
+            ]
+        return message
+
+    def _identifier(self, what: str) -> str:
+        """Unique in the run and the same in a rerun: harnesses may show ids to the policy."""
+        return hashlib.sha256(f"{self.rollout_id}/{len(self._turns)}/{what}".encode()).hexdigest()[:24]
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def _refuse_if_over(self) -> None:
+        if self._is_closed or self._stop is not None:
+            raise self._refusal()
+
+    def _refusal(self) -> Refusal:
+        why = self._stop.value if self._stop else "it was closed"
+        return Refusal(f"this rollout has ended ({why}); no further request is served")
+
+
+def call_seed(rollout_seed: int, turn: int) -> int:
+    """Seed of one engine call, in [0, 2³¹)."""
+    digest = hashlib.sha256(f"{rollout_seed}/{turn}".encode()).digest()
+    return int.from_bytes(digest[:4]) >> 1

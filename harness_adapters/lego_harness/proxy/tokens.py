@@ -1,0 +1,103 @@
+"""The token record of one conversation, append-only.
+
+Owns ids, mask, log-probabilities, versions and routing rows of one root-to-leaf path, in step.
+Invariant: nothing written is ever changed (law 1), and the ids before a sampled span are exactly
+the context it was sampled from (law 3). Views handed out are read-only and share memory, so a turn
+costs its new tokens only. Knows no messages.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lego_harness.types import Branch, Generation, Routes, TokenIds
+
+
+class _Column:
+    """A growing array. A view stays valid: growth copies, and rows are written once."""
+
+    def __init__(self, dtype: type[np.generic]) -> None:
+        self._rows: NDArray[Any] = np.empty(1024, dtype)
+        self.length = 0
+
+    def append(self, rows: NDArray[Any]) -> None:
+        end = self.length + len(rows)
+        if end > len(self._rows):
+            grown = np.empty(max(end, 2 * len(self._rows)), self._rows.dtype)
+            grown[: self.length] = self._rows[: self.length]
+            self._rows = grown
+        self._rows[self.length : end] = rows
+        self.length = end
+
+    def view(self, start: int, end: int) -> NDArray[Any]:
+        rows = self._rows[start:end]
+        rows.flags.writeable = False
+        return rows
+
+
+class TokenPath:
+    """Tokens from the first context to the last sampled token, `T` of them."""
+
+    def __init__(self) -> None:
+        self._ids = _Column(np.int32)
+        self._mask = _Column(np.bool_)
+        self._logprobs = _Column(np.float32)
+        self._versions = _Column(np.int32)
+        self._routes: list[Routes] = []
+        self.num_routed = 0
+        """Positions whose routing row is known; the next call asks for rows from here."""
+
+    def __len__(self) -> int:
+        return self._ids.length
+
+    @property
+    def expert_shape(self) -> tuple[int, ...] | None:
+        """`(L, K)`; None before the first routing rows."""
+        return self._routes[0].shape[1:] if self._routes else None
+
+    def ids(self, start: int = 0, end: int | None = None) -> TokenIds:
+        """Read-only view of a span."""
+        return self._ids.view(start, len(self) if end is None else end)
+
+    def logprobs(self, start: int) -> NDArray[np.float32]:
+        """Read-only view from `start` to the end."""
+        return self._logprobs.view(start, len(self))
+
+    def append_context(self, ids: TokenIds) -> None:
+        """Tokens nobody sampled."""
+        self._append(ids, np.zeros(len(ids), np.float32), sampled=False, version=-1)
+
+    def append_sampled(self, generation: Generation) -> None:
+        """What the engine sampled behind everything so far, with the routing rows it came with."""
+        self._append(generation.ids, generation.logprobs, sampled=True, version=generation.policy_version)
+        if generation.routes is not None:
+            self._routes.append(generation.routes)
+            self.num_routed += len(generation.routes)
+
+    def branch(self) -> Branch:
+        """The path as a record; every row of it shares memory with this object but the routes."""
+        length = len(self)
+        return Branch(
+            ids=self.ids(),
+            mask=self._mask.view(0, length),
+            logprobs=self._logprobs.view(0, length),
+            versions=self._versions.view(0, length),
+            routes=self._joined_routes(),
+        )
+
+    def _append(self, ids: TokenIds, logprobs: NDArray[np.float32], *, sampled: bool, version: int) -> None:
+        self._ids.append(ids)
+        self._logprobs.append(logprobs)
+        self._mask.append(np.full(len(ids), sampled))
+        self._versions.append(np.full(len(ids), version, np.int32))
+
+    def _joined_routes(self) -> Routes | None:
+        """`[T, L, K]`, −1 behind the last recorded row; a turn's last token has its row from the
+        next turn's prefill."""
+        if not self._routes:
+            return None
+        missing = np.full((len(self) - self.num_routed, *self._routes[0].shape[1:]), -1, np.int16)
+        return np.concatenate([*self._routes, missing])
