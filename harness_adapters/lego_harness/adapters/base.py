@@ -36,6 +36,8 @@ class HarnessExit:
     exit_code: int
     output: str
     timed_out: bool = False
+    killed_inside: bool = False
+    """A signal ended it inside the agent's sandbox: whatever sent it, the agent is answerable."""
 
 
 class Adapter(Protocol):
