@@ -64,6 +64,8 @@ class RolloutConfig(Section):
     """Sampled tokens of one rollout."""
     max_tokens_per_turn: int = Field(8192, ge=1)
     max_seconds: float = Field(2400.0, gt=0)
+    num_workers: int = Field(1, ge=1)
+    """Processes that run rollouts."""
     concurrency: int = Field(4, ge=1)
     """Rollouts in flight per worker."""
 

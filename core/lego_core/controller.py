@@ -16,24 +16,22 @@ rollout once. Owns no numerics, no sandbox and no Ray: those stand behind the pr
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from lego_harness.errors import EngineError, SetupError
-from lego_harness.rollout import RolloutSpec
-from lego_harness.types import StopReason, Trajectory
-
 from lego_core.batching.samples import Batch, make_batch
 from lego_core.config import Recipe
 from lego_core.resume import RECORD_KEY, Progress
 from lego_core.rollouts.source import GroupSpec, RolloutSource
 from lego_core.store.writer import RunWriter
+from lego_core.together import together
 from lego_core.types import HeldoutRecord, RolloutGroup, Sample, StepRecord, TrainMetrics
-
+from lego_harness.errors import EngineError, SetupError
+from lego_harness.rollout import RolloutSpec
+from lego_harness.types import StopReason, Trajectory
 
 Attempts = tuple[Trajectory, ...]
 """What was recorded for one rollout: the last counts, earlier ones failed and were done again."""
@@ -159,9 +157,8 @@ class Controller:
 
     async def _run_all(self, specs: Sequence[RolloutSpec], *, step: int | None) -> dict[str, Attempts]:
         """The attempts of every spec: those an interrupted run left where they count, else a new one."""
-        async with asyncio.TaskGroup() as tasks:
-            running = {spec.id: tasks.create_task(self._run_one(spec, step)) for spec in specs}
-        return {rollout_id: task.result() for rollout_id, task in running.items()}
+        done = await together(self._run_one(spec, step) for spec in specs)
+        return {spec.id: attempts for spec, attempts in zip(specs, done, strict=True)}
 
     async def _run_one(self, spec: RolloutSpec, step: int | None) -> Attempts:
         attempts = self.stored.pop(spec.id, ())

@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lego_core.config import Recipe
 from lego_harness.errors import UsageError
 from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.tasks.folder import load_pool
 from lego_harness.tasks.proof import prove
 from lego_harness.tasks.synth import write_pool
 from lego_harness.types import Task
-
-from lego_core.config import Recipe
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,10 +53,14 @@ async def prepare_tasks(recipe: Recipe, backend: SandboxBackend) -> tuple[tuple[
 def _pool_folder(recipe: Recipe) -> Path:
     if recipe.tasks.pool != "synth":
         return Path(recipe.tasks.pool)
-    return write_pool(cache_dir() / "tasks", num_train=recipe.tasks.num_train, num_heldout=recipe.tasks.num_heldout)
+    return write_pool(
+        cache_dir() / "tasks", num_train=recipe.tasks.num_train, num_heldout=recipe.tasks.num_heldout
+    )
 
 
 def _take(tasks: Sequence[Task], count: int, split: str) -> tuple[Task, ...]:
     if len(tasks) < count:
-        raise UsageError(f"the pool has {len(tasks)} {split} tasks, the recipe wants {count}: lower tasks.num_{split}")
+        raise UsageError(
+            f"the pool has {len(tasks)} {split} tasks, the recipe wants {count}: lower tasks.num_{split}"
+        )
     return tuple(tasks[:count])

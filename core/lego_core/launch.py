@@ -16,10 +16,6 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from lego_harness.errors import LegoError, UsageError
-from lego_harness.registry import get_adapter
-from lego_harness.sandbox.choose import choose_backend
-
 from lego_core.cluster import open_cluster
 from lego_core.config import Recipe, load_recipe
 from lego_core.controller import Controller, group_attempts
@@ -27,9 +23,12 @@ from lego_core.inputs import prepare_model, prepare_tasks
 from lego_core.leftovers import end_leftovers, mark_this_launch
 from lego_core.resume import find_progress
 from lego_core.rollouts.source import RolloutSource
-from lego_core.store.layout import RunStatus
 from lego_core.store.reader import RunReader
 from lego_core.store.writer import RunWriter
+from lego_harness.errors import LegoError, UsageError
+from lego_harness.registry import get_adapter
+from lego_harness.sandbox.base import SandboxBackend
+from lego_harness.sandbox.choose import choose_backend
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +62,7 @@ async def _main(arguments: argparse.Namespace) -> int:
     print(f"run: {writer.layout.root}", flush=True)  # noqa: T201
     try:
         with writer:
-            await _run(recipe, writer)
+            await _run(recipe, writer, backend)
     except asyncio.CancelledError:
         return 128 + signal.SIGINT
     return 0
@@ -83,19 +82,21 @@ def _create(recipe: Recipe) -> RunWriter:
     return RunWriter.create(Path(recipe.run.runs_dir), recipe)
 
 
-async def _run(recipe: Recipe, writer: RunWriter) -> None:
+async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend) -> None:
     progress = find_progress(writer.layout.root)
     async with AsyncExitStack() as stack:
         scratch = stack.enter_context(mark_this_launch())
         writer.event("stage", stage="tasks", step=progress.committed)
-        train, heldout = await prepare_tasks(recipe)
+        train, heldout = await prepare_tasks(recipe, backend)
         writer.event("stage", stage="policy", step=progress.committed)
-        model_dir = await prepare_model(recipe, log_file=writer.layout.log)
+        model_dir = await prepare_model(recipe)
         writer.event("stage", stage="engine", step=progress.committed)
+        label = writer.layout.root.name
         cluster = await stack.enter_async_context(
-            open_cluster(recipe, model_dir, label=writer.layout.root.name, scratch=scratch, log_file=writer.layout.log)
+            open_cluster(recipe, model_dir, label=label, scratch=scratch)
         )
-        await cluster.trainer.restore(progress.checkpoint)
+        if progress.checkpoint is not None:
+            await cluster.trainer.load_checkpoint(progress.checkpoint)
         controller = Controller(
             recipe=recipe,
             source=RolloutSource(recipe=recipe, train=train, heldout=heldout),
@@ -103,7 +104,7 @@ async def _run(recipe: Recipe, writer: RunWriter) -> None:
             trainer=cluster.trainer,
             engine=cluster.engine,
             writer=writer,
-            weights=cluster.weights,
+            weights=scratch / "weights",
             stored=group_attempts(progress.stored),
         )
         await controller.run(progress)

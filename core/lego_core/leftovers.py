@@ -12,17 +12,23 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 MARK = "LEGO_LAUNCH"
 _TEMP_PREFIX = "lego-launch-"
 
 
-def mark_this_launch() -> Path:
-    """Mark this process and its future children; a fresh temp folder that carries the same mark."""
+@contextmanager
+def mark_this_launch() -> Iterator[Path]:
+    """Mark this process and its future children; a temp folder for them, gone with the context."""
     os.environ[MARK] = str(os.getpid())
-    # Ray's sockets live under it: a path of more than ~100 bytes would not fit a unix address.
-    return Path(tempfile.mkdtemp(prefix=f"{_TEMP_PREFIX}{os.getpid()}-", dir="/tmp"))  # noqa: S108
+    # Ray's sockets live in it: a path of more than ~100 bytes would not fit a unix address.
+    folder = Path(tempfile.mkdtemp(prefix=f"{_TEMP_PREFIX}{os.getpid()}-", dir="/tmp"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def end_leftovers() -> int:
@@ -31,7 +37,7 @@ def end_leftovers() -> int:
     for pid, launch in _marked_processes():
         if not _is_alive(launch):
             ended += _kill(pid)
-    for folder in Path("/tmp").glob(f"{_TEMP_PREFIX}*"):  # noqa: S108
+    for folder in Path("/tmp").glob(f"{_TEMP_PREFIX}*"):
         launch = folder.name.removeprefix(_TEMP_PREFIX).partition("-")[0]
         if launch.isdigit() and not _is_alive(int(launch)):
             shutil.rmtree(folder, ignore_errors=True)

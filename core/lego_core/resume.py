@@ -11,13 +11,12 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from lego_harness.errors import InfrastructureError
-from lego_harness.types import Trajectory
-
 from lego_core.store.json_records import decode, encode
 from lego_core.store.layout import IndexEntry
 from lego_core.store.reader import RunReader
 from lego_core.types import StepRecord
+from lego_harness.errors import InfrastructureError
+from lego_harness.types import Trajectory
 
 STATE_FILE = "state.json"
 RECORD_KEY = "step_record"

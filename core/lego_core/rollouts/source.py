@@ -11,10 +11,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lego_core.config import Recipe
 from lego_harness.rollout import RolloutSpec
 from lego_harness.types import Budget, Sampling, Task
-
-from lego_core.config import Recipe
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
