@@ -17,6 +17,9 @@ from typing import Protocol
 
 WORKSPACE = "/workspace"
 PROXY_SOCKET = "/run/lego/proxy.sock"
+MAX_EXPORT_FILES = 20_000
+MAX_EXPORT_BYTES = 64 * 2**20
+"""An export stops just past either bound; the grader refuses such a map, reward 0."""
 
 
 class Phase(StrEnum):
@@ -98,7 +101,10 @@ class Sandbox(Protocol):
         ...
 
     async def export(self) -> dict[str, bytes]:
-        """Regular files under /workspace by relative path; links and devices are left out."""
+        """Regular files under /workspace by relative path; links and devices are left out.
+
+        Whatever still runs inside is killed first. Stops just past MAX_EXPORT_FILES or _BYTES.
+        """
         ...
 
 

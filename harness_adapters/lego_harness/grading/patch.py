@@ -1,0 +1,166 @@
+"""What of the agent's work is graded, and how its change is shown to people.
+
+`graded_tree` starts from the task's own workspace and applies the agent's changed, added and deleted
+files, save those on the test side: they are reverted and named. Invariant: both trees are plain
+path → bytes maps of regular files; no git and no link of the agent's is ever followed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+MAX_PATCH_CHARS = 65_536
+_MAX_SHOWN_BYTES = 100_000
+_MAX_SHOWN_LINES = 2_000
+_BY_PRODUCTS = {"__pycache__", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"}
+_TEST_FOLDERS = {"test", "tests"}
+_RUNNER_FILES = {
+    "conftest.py",
+    "pytest.ini",
+    ".pytest.ini",
+    "tox.ini",
+    "setup.cfg",
+    "sitecustomize.py",
+    "usercustomize.py",
+    "pyvenv.cfg",
+}
+_RUNNER_MODULES = {
+    "pytest",
+    "_pytest",
+    "pluggy",
+    "iniconfig",
+    "packaging",
+    "pygments",
+    "py",
+    "exceptiongroup",
+    "tomli",
+}
+_BYTECODE = {".pyc", ".pyo"}
+_LOADED_UNSEEN = {".pth", ".so", ".pyd", ".egg-link"}
+_METADATA = {".dist-info", ".egg-info"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GradedTree:
+    """The files that are graded."""
+
+    files: dict[str, bytes]
+    reverted: tuple[str, ...]
+    """`path (reason)` for every change that was not taken over, by-products aside."""
+
+
+def graded_tree(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> GradedTree:
+    """Apply the agent's change of `before` into `after`, test-side paths left out."""
+    files, reverted = dict(before), list[str]()
+    for path in sorted({*before, *after}):
+        old, new = before.get(path), after.get(path)
+        if old == new:
+            continue
+        reason = _refusal(path, old, new)
+        if reason is None:
+            _apply(files, path, new)
+        elif reason:
+            reverted.append(f"{path} ({reason})")
+    return GradedTree(files=files, reverted=tuple(reverted))
+
+
+def make_patch(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
+    """Unified diff of the whole change for people; bounded, control characters replaced."""
+    shown: list[str] = []
+    left = MAX_PATCH_CHARS
+    for path in sorted({*before, *after}):
+        if before.get(path) == after.get(path) or _is_by_product(path):
+            continue
+        for line in _file_diff(path, before.get(path), after.get(path)):
+            left -= len(line) + 1
+            if left < 0:
+                return "\n".join([*shown, f"… cut at {MAX_PATCH_CHARS} characters", ""])
+            shown.append(line)
+    return "\n".join([*shown, ""]) if shown else ""
+
+
+def printable(text: str) -> str:
+    """Control characters and lone surrogates replaced; newlines and tabs are kept by callers' splits."""
+    return "".join(c if c == "\t" or c.isprintable() else "�" for c in text)
+
+
+def _apply(files: dict[str, bytes], path: str, new: bytes | None) -> None:
+    if new is None:
+        files.pop(path, None)
+        return
+    for parent in PurePosixPath(path).parents:  # a file that the agent turned into a folder
+        files.pop(parent.as_posix(), None)
+    for inner in [name for name in files if name.startswith(f"{path}/")]:
+        del files[inner]
+    files[path] = new
+
+
+def _refusal(path: str, old: bytes | None, new: bytes | None) -> str | None:
+    """Why a change is not graded: a reason to report, empty for by-products, None to take it."""
+    if _is_by_product(path):
+        return ""
+    parts = path.split("/")
+    name, suffix = parts[-1].lower(), PurePosixPath(parts[-1].lower()).suffix
+    if _TEST_FOLDERS & {part.lower() for part in parts[:-1]} or _is_test_file(name):
+        return "test file"
+    if name in _RUNNER_FILES:
+        return "test runner configuration"
+    if suffix in _LOADED_UNSEEN or any(part.lower().endswith(tuple(_METADATA)) for part in parts):
+        return "loaded without being imported"
+    if old is None and PurePosixPath(parts[0]).stem in _RUNNER_MODULES | sys.stdlib_module_names:
+        return "shadows a module of the test runner or of Python" if _is_module(parts) else None
+    if name == "pyproject.toml" and _pytest_table(old) != _pytest_table(new):
+        return "test runner configuration"
+    return None
+
+
+def _is_by_product(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return bool(_BY_PRODUCTS & set(parts)) or PurePosixPath(path).suffix in _BYTECODE
+
+
+def _is_test_file(name: str) -> bool:
+    return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
+
+
+def _is_module(parts: list[str]) -> bool:
+    return len(parts) > 1 or parts[0].endswith(".py")
+
+
+def _pytest_table(content: bytes | None) -> Any:
+    """The [tool.pytest] table; unreadable files equal nothing but themselves."""
+    try:
+        return tomllib.loads((content or b"").decode()).get("tool", {}).get("pytest")
+    except (ValueError, AttributeError):
+        return content
+
+
+def _file_diff(path: str, old: bytes | None, new: bytes | None) -> Iterator[str]:
+    name = printable(path)
+    yield f"--- {'/dev/null' if old is None else 'a/' + name}"
+    yield f"+++ {'/dev/null' if new is None else 'b/' + name}"
+    before, after = _lines(old), _lines(new)
+    if before is None or after is None:
+        yield f"@@ not shown: {len(old or b'')} → {len(new or b'')} bytes, binary or large @@"
+        return
+    lines = difflib.unified_diff(before, after, lineterm="")
+    yield from (printable(line) for line in list(lines)[2:])
+
+
+def _lines(content: bytes | None) -> list[str] | None:
+    """Lines of a text that is small enough to compare; None for others."""
+    if content is None:
+        return []
+    if len(content) > _MAX_SHOWN_BYTES or b"\0" in content:
+        return None
+    try:
+        lines = content.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        return None
+    return lines if len(lines) <= _MAX_SHOWN_LINES else None

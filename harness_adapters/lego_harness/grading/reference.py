@@ -1,0 +1,103 @@
+"""What the trusted side knows of a task: the tree its reference solution makes, and the tests that pass there.
+
+Invariant: the tests a reward depends on come from here, never from a tree the agent touched, so that
+a test that disappears is a test that failed. Remembered by content in the cache folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from lego_harness.errors import GraderError, SetupError
+from lego_harness.grading import runner
+from lego_harness.grading.toolchain import cache_folder, toolchain
+from lego_harness.grading.trial import Job, Verdict, run_trial
+from lego_harness.sandbox.base import WORKSPACE, Phase, SandboxBackend, SandboxSpec
+from lego_harness.tasks.folder import tree_files, workspace_files
+from lego_harness.types import Task
+
+_SOLVE_S = 120.0
+
+
+async def expected_tests(task: Task, backend: SandboxBackend, *, label: str) -> tuple[str, ...]:
+    """Node ids that must pass, from the cache or from a run of the reference; raises GraderError."""
+    known = remembered(task, backend)
+    if known is None:
+        tree = await solved_tree(task, backend, label=label)
+        job = Job(timeout_s=task.verifier_timeout_s)
+        (verdict,) = await run_trial(backend, [job], tree, label=label, tests=task.tests)
+        known = passing_tests(task, verdict)
+        remember(task, backend, known)
+    return known
+
+
+async def solved_tree(task: Task, backend: SandboxBackend, *, label: str) -> dict[str, bytes]:
+    """The workspace after the reference solution; raises GraderError when it fails."""
+    if not task.solution.is_file():
+        raise GraderError(
+            f"{task.solution}: grading needs the reference solution to know which tests must pass"
+        )
+    spec = SandboxSpec(phase=Phase.SETUP, files=workspace_files(task), label=label)
+    try:
+        async with backend.open(spec) as sandbox:
+            script = task.solution.read_bytes()
+            result = await sandbox.exec(["bash", "-s"], timeout_s=_SOLVE_S, cwd=WORKSPACE, stdin=script)
+            tree = await sandbox.export()
+    except SetupError as error:
+        raise GraderError(f"reference solution of {task.id}: {error}") from error
+    if result.exit_code != 0:
+        raise GraderError(
+            f"{task.solution} ended with exit {result.exit_code}: {result.stderr.strip()[-300:]}"
+        )
+    return tree
+
+
+def passing_tests(task: Task, verdict: Verdict) -> tuple[str, ...]:
+    """The tests of a run over the reference tree; raises GraderError unless all of them pass."""
+    bad = sorted(test for test, outcome in verdict.tests.items() if outcome not in ("passed", "skipped"))
+    passed = tuple(sorted(test for test, outcome in verdict.tests.items() if outcome == "passed"))
+    if not verdict.is_sound or bad or not passed:
+        reason = verdict.ending if not verdict.is_sound else f"{bad[0]} fails" if bad else "no test passes"
+        said = " ".join(list(verdict.messages.values())[:1])
+        raise GraderError(
+            f"task {task.id}: the reference solution does not pass its tests: {reason} {said}".rstrip()
+        )
+    return passed
+
+
+def remembered(task: Task, backend: SandboxBackend) -> tuple[str, ...] | None:
+    """The tests found earlier for this very content."""
+    try:
+        text = _memory(task, backend).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    return TypeAdapter(tuple[str, ...]).validate_json(text)
+
+
+def remember(task: Task, backend: SandboxBackend, tests: tuple[str, ...]) -> None:
+    """Keep what a run over the reference tree found; written whole or not at all."""
+    path = _memory(task, backend)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_suffix(f".{os.getpid()}-{secrets.token_hex(4)}")
+    scratch.write_text(json.dumps(tests), encoding="utf-8")
+    scratch.rename(path)
+
+
+def _memory(task: Task, backend: SandboxBackend) -> Path:
+    return cache_folder() / "expected" / f"{content_key(task, backend)}.json"
+
+
+def content_key(task: Task, backend: SandboxBackend) -> str:
+    """Digest of all that decides a grading: the task's files, the runner, the toolchain, the backend."""
+    digest = hashlib.sha256(f"{backend.name}\0{toolchain().name}\0".encode())
+    digest.update(Path(runner.__file__).read_bytes())
+    for root in (task.workspace, task.tests, task.solution.parent):
+        for name, content in tree_files(root).items():
+            digest.update(f"{root.name}/{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:32]

@@ -1,0 +1,112 @@
+"""One trial: the runner over hidden tests in a fresh grading sandbox, and what it reported.
+
+Owns the host side of the runner's protocol. Invariant: a `Verdict` is returned only when the runner
+was alive before any code under test ran; everything that fails earlier is our failure and raises
+GraderError, everything after it is charged to the code under test.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from lego_harness.errors import GraderError, SetupError
+from lego_harness.grading import runner
+from lego_harness.grading.toolchain import toolchain
+from lego_harness.sandbox.base import WORKSPACE, ExecResult, Limits, Mount, Phase, SandboxBackend, SandboxSpec
+
+TESTS = "/grade/tests"
+KILLED = "the test runner was killed"
+"""The ending of a trial whose runner started but never reported."""
+_RUNNER = "/grade/runner.py"
+_TOOLCHAIN = "/grade/toolchain"
+_GRACE_S = 30.0
+"""What set-up and reporting may take beside the tests themselves."""
+_LIMITS = Limits(output_bytes=16_000_000)
+_ENV = {
+    "PYTHONHASHSEED": "0",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "TZ": "UTC",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """One run of pytest; paths are those inside."""
+
+    timeout_s: float
+    tests: str = TESTS
+    workspace: str = WORKSPACE
+    tree: str | None = None
+    """Folder to replace the workspace's content with; only for batches of trusted trees."""
+
+
+class Verdict(BaseModel):
+    """What the runner reported for one job."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tests: dict[str, str]
+    """Node id relative to the tests folder → passed, failed, error, skipped or incomplete."""
+    messages: dict[str, str]
+    canaries: int
+    """How many of the must-fail canaries failed, as they must."""
+    ending: str
+    """`complete`, or what kept the report from being believed."""
+
+    @property
+    def is_sound(self) -> bool:
+        return self.ending == "complete" and self.canaries == len(runner.CANARIES)
+
+
+async def run_trial(
+    backend: SandboxBackend,
+    jobs: Sequence[Job],
+    files: Mapping[str, bytes],
+    *,
+    label: str,
+    tests: Path | None,
+) -> list[Verdict]:
+    """A verdict per job, from one fresh sandbox over `files`; raises GraderError."""
+    nonce = secrets.token_hex(16)
+    stdin = json.dumps([_as_dict(job) for job in jobs]) + f"\n{nonce}\n"
+    timeout_s = sum(job.timeout_s for job in jobs) + _GRACE_S
+    argv = ["python3", "-s", "-B", _RUNNER, _TOOLCHAIN]
+    try:
+        async with backend.open(_spec(files, label, tests)) as sandbox:
+            result = await sandbox.exec(argv, timeout_s=timeout_s, env=_ENV, cwd="/", stdin=stdin.encode())
+    except (SetupError, OSError) as error:
+        raise GraderError(f"grading sandbox: {error}") from error
+    return _verdicts(result, nonce, len(jobs))
+
+
+def _spec(files: Mapping[str, bytes], label: str, tests: Path | None) -> SandboxSpec:
+    mounts = [
+        Mount(source=Path(runner.__file__), target=_RUNNER),
+        Mount(source=toolchain(), target=_TOOLCHAIN),
+    ]
+    if tests is not None:
+        mounts.append(Mount(source=tests.resolve(), target=TESTS))
+    return SandboxSpec(phase=Phase.GRADE, files=files, label=label, mounts=tuple(mounts), limits=_LIMITS)
+
+
+def _as_dict(job: Job) -> dict[str, object]:
+    return {"tests": job.tests, "workspace": job.workspace, "timeout_s": job.timeout_s, "tree": job.tree}
+
+
+def _verdicts(result: ExecResult, nonce: str, count: int) -> list[Verdict]:
+    ready, _, rest = result.stdout.partition("\n")
+    if ready != runner.READY:
+        said = (result.stderr.strip().splitlines() or ["nothing"])[-1][:300]
+        raise GraderError(f"the test runner did not start (exit {result.exit_code}): {said}")
+    if not rest.startswith(nonce):
+        return [Verdict(tests={}, messages={}, canaries=0, ending=KILLED)] * count
+    try:
+        return TypeAdapter(list[Verdict]).validate_json(rest.removeprefix(nonce))
+    except ValidationError:
+        return [Verdict(tests={}, messages={}, canaries=0, ending="the report is malformed")] * count

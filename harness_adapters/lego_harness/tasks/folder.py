@@ -1,0 +1,134 @@
+"""Task folders in Harbor's layout, read and checked.
+
+    TASK/task.toml  instruction.md  environment/repo/…  tests/test_*.py  solution/solve.sh
+
+Invariant: a Task that was loaded can be rolled out and graded; whatever is wrong with a folder is one
+UsageError that names the file. Harbor's own keys in task.toml are accepted, ours are checked. Runs
+nothing: whether the tests tell right from wrong is proven by `proof.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from lego_harness.errors import UsageError
+from lego_harness.types import Task
+
+
+class _Metadata(BaseModel):
+    """Free-form in Harbor; these two we read."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    split: Literal["train", "heldout"] = "train"
+    tags: tuple[str, ...] = ()
+
+
+class _Timed(BaseModel):
+    """[agent] and [verifier]."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
+
+    timeout_sec: float | None = Field(None, gt=0)
+
+
+class _TaskToml(BaseModel):
+    """The whole file; sections of Harbor's that we do not read pass unread."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    metadata: _Metadata = _Metadata()
+    agent: _Timed = _Timed(timeout_sec=None)
+    verifier: _Timed = _Timed(timeout_sec=None)
+    environment: dict[str, Any] = {}
+
+
+def load_pool(folder: Path) -> tuple[Task, ...]:
+    """Every task folder below `folder`, by name; raises UsageError for none or a bad one."""
+    if not folder.is_dir():
+        raise UsageError(f"task pool {folder}: expected a folder that holds task folders")
+    tasks = [load_task(path.parent) for path in sorted(folder.rglob("task.toml"))]
+    if not tasks:
+        raise UsageError(f"task pool {folder}: found no task.toml; expected POOL/TASK/task.toml")
+    seen: dict[str, Path] = {}
+    for task in tasks:
+        if task.id in seen:
+            raise UsageError(f"task id {task.id!r} twice: {seen[task.id]} and {task.path}; rename one folder")
+        seen[task.id] = task.path
+    return tuple(tasks)
+
+
+def load_task(path: Path) -> Task:
+    """One task folder; raises UsageError naming the file that is missing or wrong."""
+    toml = _read_toml(path / "task.toml")
+    task = Task(
+        id=path.absolute().name,
+        path=path.absolute(),
+        instruction=_read_instruction(path / "instruction.md"),
+        split=toml.metadata.split,
+        tags=toml.metadata.tags,
+        agent_timeout_s=toml.agent.timeout_sec or 120.0,
+        verifier_timeout_s=toml.verifier.timeout_sec or 60.0,
+    )
+    _refuse_links(task.path)
+    if not _files_under(task.workspace):
+        raise UsageError(f"{task.workspace}: expected the files the agent starts with, got none")
+    if not any(is_test_file(file) for file in _files_under(task.tests)):
+        raise UsageError(f"{task.tests}: expected hidden tests (test_*.py or *_test.py), got none")
+    return task
+
+
+def workspace_files(task: Task) -> dict[str, bytes]:
+    """What the agent starts with: relative path → content."""
+    return tree_files(task.workspace)
+
+
+def tree_files(root: Path) -> dict[str, bytes]:
+    """A trusted folder's files by relative path, bytecode caches aside."""
+    return {file.relative_to(root).as_posix(): file.read_bytes() for file in _files_under(root)}
+
+
+def is_test_file(path: Path) -> bool:
+    """Whether pytest takes the file for a test module."""
+    return path.suffix == ".py" and (path.stem.startswith("test_") or path.stem.endswith("_test"))
+
+
+def _files_under(root: Path) -> list[Path]:
+    return [p for p in sorted(root.rglob("*")) if p.is_file() and "__pycache__" not in p.parts]
+
+
+def _read_toml(path: Path) -> _TaskToml:
+    try:
+        return _TaskToml.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; expected a task folder with a task.toml") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{path}: {key}: {first['msg']}, got {first['input']!r}") from error
+    except ValueError as error:
+        raise UsageError(f"{path}: not valid TOML: {error}") from error
+
+
+def _read_instruction(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: expected the instruction as UTF-8 text: {error}") from error
+    if not text:
+        raise UsageError(f"{path}: the instruction is empty; say what the agent has to do")
+    return text
+
+
+def _refuse_links(root: Path) -> None:
+    inside = root.resolve()
+    for folder, folders, names in os.walk(root):
+        for name in (*folders, *names):
+            path = Path(folder, name)
+            if path.is_symlink() and not path.resolve().is_relative_to(inside):
+                raise UsageError(f"{path}: links out of the task folder; copy the file in")
