@@ -1,0 +1,164 @@
+"""Where the pinned harness programs lie, and how they get there.
+
+`python -m lego_harness.adapters.install mini-swe-agent claude-code` installs into
+`${LEGO_CACHE:-~/.cache/lego-rl}/harnesses/NAME-VERSION`. Invariant: that folder exists only when the
+installation is whole (made beside it, then renamed), and two installers wait for each other. Changes
+nothing in the programs. Versions are pinned because a harness's wire format changes with them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lego_harness.errors import LegoError, SetupError
+from lego_harness.text import one_line
+
+_REQUIREMENTS = Path(__file__).parent / "requirements"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Harness:
+    """A pinned harness program."""
+
+    name: str
+    version: str
+    build: Callable[[Harness, Path], None]
+    """Installs into an empty folder; raises SetupError."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it is, or would be, installed."""
+        return _root() / f"{self.name}-{self.version}"
+
+    def require(self) -> None:
+        """Raise SetupError where it is not installed."""
+        if not self.folder.is_dir():
+            raise SetupError(
+                f"{self.name} {self.version} is not in {self.folder.parent}; {self.how_to_install}"
+            )
+
+    @property
+    def how_to_install(self) -> str:
+        return f"run: {sys.executable} -m lego_harness.adapters.install {self.name}"
+
+
+def install(harness: Harness) -> bool:
+    """Install a harness that is not there yet; whether anything was done. Raises SetupError."""
+    with _locked(harness):
+        if harness.folder.is_dir():
+            return False
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{harness.folder.name}-", dir=_root()))
+        try:
+            harness.build(harness, unfinished)
+            _correct_scripts(unfinished, harness.folder)
+            unfinished.chmod(0o755)
+            unfinished.rename(harness.folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return True
+
+
+def reported_version(argv: Sequence[str], harness: Harness, env: Mapping[str, str]) -> None:
+    """Check that the program itself says the pinned version; raises SetupError."""
+    harness.require()
+    with tempfile.TemporaryDirectory(prefix="lego-version-") as home:
+        said = _run(argv, f"{harness.name} does not start", env={**env, "HOME": home})
+    if harness.version not in said.split():
+        raise SetupError(
+            f"{harness.folder} holds {harness.name} {one_line(said, limit=60)!r}, expected {harness.version}; "
+            f"remove it and {harness.how_to_install}"
+        )
+
+
+def _root() -> Path:
+    cache = os.environ.get("LEGO_CACHE") or Path.home() / ".cache" / "lego-rl"
+    return Path(cache) / "harnesses"
+
+
+@contextmanager
+def _locked(harness: Harness) -> Generator[None]:
+    try:
+        _root().mkdir(parents=True, exist_ok=True)
+        file = (_root() / f".{harness.name}.lock").open("w")
+    except OSError as error:
+        raise SetupError(
+            f"{_root()}: harnesses cannot be installed there: {error}; set LEGO_CACHE"
+        ) from error
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _build_venv(harness: Harness, folder: Path) -> None:
+    lock = _REQUIREMENTS / f"{harness.name}.txt"
+    _run([sys.executable, "-m", "venv", str(folder)], "no venv can be made; on Debian install python3-venv")
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    _run(
+        [*pip, "-r", str(lock)],
+        f"{harness.name} cannot be installed with pip; is the package index reachable?",
+    )
+
+
+def _build_npm(harness: Harness, folder: Path) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise SetupError(f"{harness.name} needs npm on PATH to be installed; on Debian: apt-get install npm")
+    # By exact version: npm takes an older one silently where node is older than the newest wants.
+    package = f"@anthropic-ai/claude-code@{harness.version}"
+    flags = ["--silent", "--no-audit", "--no-fund", "--save-exact"]
+    _run([npm, "install", *flags, "--prefix", str(folder), package], f"npm cannot install {package}")
+
+
+def _run(argv: Sequence[str], complaint: str, env: Mapping[str, str] | None = None) -> str:
+    try:
+        result = subprocess.run(argv, capture_output=True, text=True, errors="replace", env=env, timeout=1800)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SetupError(f"{complaint}: {one_line(str(error))}") from error
+    if result.returncode != 0:
+        said = one_line(result.stderr or result.stdout, keep="end")
+        raise SetupError(f"{complaint}: {Path(argv[0]).name} exited with {result.returncode}: {said}")
+    return result.stdout
+
+
+def _correct_scripts(unfinished: Path, final: Path) -> None:
+    """Scripts of a venv name the folder they were made in; let them name the one they end up in."""
+    for script in unfinished.glob("bin/*"):
+        if script.is_file() and not script.is_symlink():
+            text = script.read_bytes()
+            script.write_bytes(text.replace(os.fsencode(unfinished), os.fsencode(final)))
+
+
+MINI_SWE = Harness(name="mini-swe-agent", version="2.4.6", build=_build_venv)
+CLAUDE_CODE = Harness(name="claude-code", version="2.1.332", build=_build_npm)
+_HARNESSES = {harness.name: harness for harness in (MINI_SWE, CLAUDE_CODE)}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 installed, 2 usage, 3 could not be installed."""
+    parser = argparse.ArgumentParser(prog="python -m lego_harness.adapters.install", description=__doc__)
+    parser.add_argument(
+        "names", nargs="+", choices=sorted(_HARNESSES), metavar="NAME", help=", ".join(_HARNESSES)
+    )
+    for name in parser.parse_args(argv).names:
+        harness = _HARNESSES[name]
+        try:
+            done = install(harness)
+        except LegoError as error:
+            print(f"lego: {error}", file=sys.stderr)  # noqa: T201 (this is the program's own output)
+            return error.exit_code
+        print(f"{name} {harness.version}: {'installed' if done else 'already'} in {harness.folder}")  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Programs that run beside or inside a harness, in its own Python or in the sandbox; never imported here."""
