@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lego_harness.tasks.synth_words import OPERATIONS, VOCABULARIES, Operation
+from lego_harness.tasks.synth_words import OPERATIONS, VOCABULARIES, Operation, Vocabulary
 
 SHAPES = (
     "def {function}({left}, {right}):\n    return {left} {operator} {right}\n",
@@ -50,30 +50,11 @@ def generate(split: str, *, seed: int) -> Iterator[SynthTask]:
     rng = random.Random(f"{split}/{seed}")
     while True:
         for wanted in rng.sample(OPERATIONS, len(OPERATIONS)):
-            yield _make(rng, split, wanted)
+            yield make_task(rng, VOCABULARIES[split], wanted)
 
 
-def write_pool(root: Path, *, num_train: int, num_heldout: int, seed: int) -> list[Path]:
-    """Write task folders `train-0000…` and `heldout-0000…` under `root`; returns their paths."""
-    folders: list[Path] = []
-    for split, count in (("train", num_train), ("heldout", num_heldout)):
-        tasks = generate(split, seed=seed)
-        folders += [write_task(root / f"{split}-{i:04d}", next(tasks), split=split) for i in range(count)]
-    return folders
-
-
-def write_task(folder: Path, task: SynthTask, *, split: str) -> Path:
-    """Write one task folder; existing files are replaced."""
-    for name, text in _files(task, split).items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        path.chmod(0o755 if path.suffix == ".sh" else 0o644)
-    return folder
-
-
-def _make(rng: random.Random, split: str, wanted: Operation) -> SynthTask:
-    words = VOCABULARIES[split]
+def make_task(rng: random.Random, words: Vocabulary, wanted: Operation) -> SynthTask:
+    """One task from a vocabulary that asks for an operation."""
     left, right = rng.sample(words.arguments, 2)
     module = rng.choice(words.files)
     names = {
@@ -94,6 +75,25 @@ def _make(rng: random.Random, split: str, wanted: Operation) -> SynthTask:
         wanted=wanted,
         initial=initial,
     )
+
+
+def write_pool(root: Path, *, num_train: int, num_heldout: int, seed: int) -> list[Path]:
+    """Write task folders `train-0000…` and `heldout-0000…` under `root`; returns their paths."""
+    folders: list[Path] = []
+    for split, count in (("train", num_train), ("heldout", num_heldout)):
+        tasks = generate(split, seed=seed)
+        folders += [write_task(root / f"{split}-{i:04d}", next(tasks), split=split) for i in range(count)]
+    return folders
+
+
+def write_task(folder: Path, task: SynthTask, *, split: str) -> Path:
+    """Write one task folder; existing files are replaced."""
+    for name, text in _files(task, split).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755 if path.suffix == ".sh" else 0o644)
+    return folder
 
 
 def _files(task: SynthTask, split: str) -> dict[str, str]:

@@ -1,0 +1,101 @@
+"""Demonstrations for the warm-up: recorded episodes filled with generated training tasks.
+
+Invariants: only the training split's names and wordings appear; the restated word is always the
+instruction's, the operator after it is right with probability `right` and otherwise one of the
+others, independently of the task. Targets are replies only, never context.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from transformers import PreTrainedTokenizerFast
+
+from lego_core.tiny.noise import noisy_task
+from lego_core.tiny.recording import IM_END, EpisodeForm
+from lego_core.tiny.script import Script
+from lego_harness.tasks.synth import SynthTask
+from lego_harness.tasks.synth_words import OPERATIONS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Demonstration:
+    """One episode as token ids."""
+
+    ids: list[int]
+    weights: list[float]
+    """Per token: weight of predicting it; 0 for context."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Demonstrator:
+    """Makes demonstrations of one harness."""
+
+    form: EpisodeForm
+    script: Script
+    tokenizer: PreTrainedTokenizerFast
+    word_weight: float
+    operator_weight: float
+
+    def stream(self, *, right: float, seed: int) -> Iterator[Demonstration]:
+        """Endless demonstrations, the same for the same seed, right with probability `right`."""
+        rng = random.Random(f"demonstrations/{right}/{seed}")
+        while True:
+            task = noisy_task(rng, rng.choice(OPERATIONS))
+            yield self.demonstrate(task, _doubtful(task, right, rng), rng)
+
+    def demonstrate(self, task: SynthTask, operator: str, rng: random.Random) -> Demonstration:
+        """An episode that decides for `operator`."""
+        ids: list[int] = []
+        weights: list[float] = []
+        replies = self.script.replies(word=task.wanted.word, operator=operator)
+        for context, reply in zip(self.form.fill(task, rng), replies, strict=True):
+            context_ids = encode(self.tokenizer, context)
+            reply_ids = encode(self.tokenizer, reply + IM_END)
+            ids += context_ids + reply_ids
+            weights += [0.0] * len(context_ids) + self._weights(reply_ids)
+        return Demonstration(ids=ids, weights=weights)
+
+    def _weights(self, reply_ids: list[int]) -> list[float]:
+        special = {one_id(self.tokenizer, f" {op.word}"): self.word_weight for op in OPERATIONS}
+        special |= {one_id(self.tokenizer, f" {op.operator}"): self.operator_weight for op in OPERATIONS}
+        return [special.get(i, 1.0) for i in reply_ids]
+
+
+def encode(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
+    """Ids of a text that begins and ends at a token border."""
+    return tokenizer.encode(text, add_special_tokens=False)
+
+
+def one_id(tokenizer: PreTrainedTokenizerFast, text: str) -> int:
+    """The id of a text that must be a single token for the policy to read or decide at once."""
+    ids = encode(tokenizer, text)
+    if len(ids) != 1:
+        raise ValueError(f"the tiny tokenizer splits {text!r} into {len(ids)} tokens, expected 1")
+    return ids[0]
+
+
+def corpus(form: EpisodeForm, script: Script, *, seed: int, count: int = 400) -> Iterator[str]:
+    """Texts the tokenizer is trained on: whole episodes without their boilerplate."""
+    boilerplate = form.boilerplate()
+    rng = random.Random(f"corpus/{seed}")
+    for _ in range(count):
+        task = noisy_task(rng, rng.choice(OPERATIONS))
+        yield from form.fill(task)[1:]
+        yield from script.replies(word=task.wanted.word, operator=task.wanted.operator)
+        yield task.instruction
+    yield _without(form.prompt, boilerplate)
+
+
+def _without(text: str, parts: tuple[str, ...]) -> str:
+    for part in parts:
+        text = text.replace(part, "")
+    return text
+
+
+def _doubtful(task: SynthTask, right: float, rng: random.Random) -> str:
+    if rng.random() < right:
+        return task.wanted.operator
+    return rng.choice([op.operator for op in OPERATIONS if op != task.wanted])
