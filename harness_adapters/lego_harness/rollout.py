@@ -1,0 +1,171 @@
+"""One rollout from task to trajectory.
+
+    session ─▶ sandbox ─▶ harness ⟂ budget ⟂ wall clock ─▶ export ─▶ capture ─▶ verdict ─▶ grade
+
+Invariant: `run` returns a Trajectory for every way a rollout can end, and when it returns, raises or is
+cancelled, its session is closed and its harness and sandboxes are gone. Why it ended is decided in
+`outcome.py`. Knows nothing of training.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lego_harness.adapters.base import Adapter, HarnessExit
+from lego_harness.errors import LegoError, SetupError
+from lego_harness.grading.grader import Grader
+from lego_harness.grading.patch import make_patch
+from lego_harness.outcome import Facts, Verdict, classify, classify_failure
+from lego_harness.proxy.app import CaptureProxy
+from lego_harness.proxy.session import Session
+from lego_harness.sandbox.base import Phase, Sandbox, SandboxBackend, SandboxSpec
+from lego_harness.tasks.folder import workspace_files
+from lego_harness.types import Budget, Grade, Sampling, StopReason, Task, Trajectory
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RolloutSpec:
+    """What to roll out."""
+
+    id: str
+    """Unique in the run."""
+    task: Task
+    epoch: int
+    """Passes over the pool that came before."""
+    sampling: Sampling
+    budget: Budget
+    """The wall clock is the smaller of its `max_seconds` and the task's own limit."""
+
+
+class RolloutRunner:
+    """Runs any number of rollouts at a time; one per worker."""
+
+    def __init__(
+        self, *, proxy: CaptureProxy, adapter: Adapter, backend: SandboxBackend, grader: Grader, label: str
+    ) -> None:
+        self._proxy = proxy
+        self._adapter = adapter
+        self._backend = backend
+        self._grader = grader
+        self._label = label
+
+    async def run(self, spec: RolloutSpec) -> Trajectory:
+        """One rollout. A failed one is data, not an exception; cancelling cleans up and propagates."""
+        stopwatch = _Stopwatch()
+        facts = await self._act(spec, stopwatch)
+        verdict = classify(facts)
+        grade = None
+        if verdict.stop.is_graded:
+            verdict, grade = await self._grade(spec.task, facts, verdict)
+            stopwatch.lap("grading")
+        return self._trajectory(spec, facts, verdict, grade, stopwatch)
+
+    # --- the agent phase -------------------------------------------------------------------------
+
+    async def _act(self, spec: RolloutSpec, stopwatch: _Stopwatch) -> Facts:
+        facts = Facts(limit_s=min(spec.budget.max_seconds, spec.task.agent_timeout_s))
+        session = self._proxy.open_session(spec.id, spec.sampling, spec.budget)
+        try:
+            facts.before = workspace_files(spec.task)
+            async with self._backend.open(self._sandbox_spec(facts.before, session)) as sandbox:
+                stopwatch.lap("sandbox_setup")
+                await self._race(spec, sandbox, session, facts)
+                stopwatch.lap("agent")
+                facts.exported = await sandbox.export()
+        except (LegoError, OSError) as error:
+            facts.failure = error
+        finally:
+            facts.capture = session.close()
+        stopwatch.lap("sandbox_teardown")
+        facts.is_sandbox_gone = await self._agent_lost_its_sandbox(facts)
+        return facts
+
+    def _sandbox_spec(self, files: Mapping[str, bytes], session: Session) -> SandboxSpec:
+        return SandboxSpec(
+            phase=Phase.AGENT,
+            files=files,
+            label=self._label,
+            proxy_socket=session.endpoint.socket,
+            mounts=self._adapter.mounts(),
+        )
+
+    async def _race(self, spec: RolloutSpec, sandbox: Sandbox, session: Session, facts: Facts) -> None:
+        """Until the harness ends, the session ends or the wall clock passes; then nothing runs any more."""
+        harness = asyncio.create_task(
+            self._adapter.run(spec.task, sandbox, session.endpoint, timeout_s=facts.limit_s)
+        )
+        ended = asyncio.create_task(session.ended.wait())
+        try:
+            await asyncio.wait({harness, ended}, timeout=facts.limit_s, return_when=asyncio.FIRST_COMPLETED)
+            facts.is_out_of_time = not harness.done() and not ended.done()
+        finally:
+            is_over = harness.done()
+            await _cancel(harness, ended)
+        if is_over:
+            facts.exit = harness.result()
+
+    async def _agent_lost_its_sandbox(self, facts: Facts) -> bool:
+        """Whether the sandbox vanished under an agent that had acted, and not with its backend."""
+        has_acted = facts.capture is not None and bool(facts.capture.turns)
+        if not has_acted or facts.exported is not None or not isinstance(facts.failure, SetupError):
+            return False
+        try:
+            await self._backend.check()
+        except (LegoError, OSError):
+            return False
+        return True
+
+    # --- grading and the record ------------------------------------------------------------------
+
+    async def _grade(self, task: Task, facts: Facts, verdict: Verdict) -> tuple[Verdict, Grade | None]:
+        if verdict.forfeit:
+            return verdict, Grade(reward=0.0, tests={}, duration_s=0.0, detail=verdict.forfeit)
+        try:
+            return verdict, await self._grader.grade(task, facts.exported or {})
+        except (LegoError, OSError) as error:
+            return classify_failure(error, otherwise=StopReason.FAILED_GRADER), None
+
+    def _trajectory(
+        self, spec: RolloutSpec, facts: Facts, verdict: Verdict, grade: Grade | None, stopwatch: _Stopwatch
+    ) -> Trajectory:
+        capture = facts.capture
+        turns = capture.turns if capture else ()
+        engine_s = sum(turn.ended_s - turn.started_s for turn in turns)
+        return Trajectory(
+            id=spec.id,
+            task_id=spec.task.id,
+            epoch=spec.epoch,
+            harness=self._adapter.name,
+            sandbox=self._backend.name,
+            stop_reason=verdict.stop,
+            error=verdict.error,
+            grade=grade,
+            turns=turns,
+            branches=capture.branches if capture else (),
+            messages=capture.messages if capture else (),
+            patch=make_patch(facts.before, facts.exported) if facts.exported is not None else "",
+            timings_s={**stopwatch.laps_s, "engine": engine_s},
+        )
+
+
+@dataclass(kw_only=True, slots=True)
+class _Stopwatch:
+    """Seconds per stage, in the order the stages ended."""
+
+    laps_s: dict[str, float] = field(default_factory=dict[str, float])
+    _last: float = field(default_factory=time.monotonic)
+
+    def lap(self, stage: str) -> None:
+        now = time.monotonic()
+        self.laps_s[stage] = now - self._last
+        self._last = now
+
+
+async def _cancel(harness: asyncio.Task[HarnessExit], ended: asyncio.Task[bool]) -> None:
+    """Cancel both and wait until they are done, which for the harness means that it is dead."""
+    harness.cancel()
+    ended.cancel()
+    await asyncio.gather(harness, ended, return_exceptions=True)
