@@ -63,7 +63,8 @@ class BubblewrapSandbox:
             raise SetupError("exec in a bubblewrap sandbox that is closed")
         limit = self._confinement.limits.output_bytes
         command = [*self.exec_prefix(env, cwd), *argv]
-        return await run_bounded(command, timeout_s=timeout_s, output_bytes=limit, stdin=stdin)
+        ended = await run_bounded(command, timeout_s=timeout_s, output_bytes=limit, stdin=stdin)
+        return ended.as_exec_result()
 
     def exec_prefix(self, env: Mapping[str, str] | None = None, cwd: str = WORKSPACE) -> list[str]:
         return confined(self._confinement, env=env, cwd=cwd)

@@ -23,11 +23,12 @@ def choose_backend(name: str) -> SandboxBackend:
         raise UsageError(f"sandbox backend {name!r}: expected one of {', '.join(BACKENDS)}")
     if name == "bubblewrap":
         return BubblewrapBackend()
-    from lego_harness.sandbox.docker import DockerBackend, engine_fault  # slow to import
+    from lego_harness.sandbox import docker_engine  # slow to import
+    from lego_harness.sandbox.docker import DockerBackend
 
     if name == "docker":
         return DockerBackend()
-    fault = engine_fault()
+    fault = docker_engine.fault()
     if fault is None:
         return DockerBackend()
     if missing := missing_programs():

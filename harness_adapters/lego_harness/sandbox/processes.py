@@ -12,8 +12,30 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from lego_harness.sandbox.base import ExecResult
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """How a process ended, and the first bytes of what it wrote."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    timed_out: bool
+    duration_s: float
+
+    def as_exec_result(self) -> ExecResult:
+        """The same with its output as text."""
+        return ExecResult(
+            exit_code=self.exit_code,
+            stdout=self.stdout.decode("utf-8", "replace"),
+            stderr=self.stderr.decode("utf-8", "replace"),
+            timed_out=self.timed_out,
+            duration_s=self.duration_s,
+        )
 
 
 async def run_bounded(
@@ -23,7 +45,7 @@ async def run_bounded(
     output_bytes: int,
     stdin: bytes | None = None,
     before_kill: Callable[[], Awaitable[None]] | None = None,
-) -> ExecResult:
+) -> Ended:
     """Run `argv` in a session of its own; `before_kill` is awaited when it has to be killed.
 
     Raises OSError when it cannot be started.
@@ -43,10 +65,10 @@ async def run_bounded(
     finally:
         if not ended.done():
             await asyncio.shield(_kill(process, ended, before_kill))
-    return ExecResult(
+    return Ended(
         exit_code=process.returncode if process.returncode is not None else -signal.SIGKILL,
-        stdout=output.decode("utf-8", "replace"),
-        stderr=errors.decode("utf-8", "replace"),
+        stdout=bytes(output),
+        stderr=bytes(errors),
         timed_out=not done,
         duration_s=time.monotonic() - started,
     )
