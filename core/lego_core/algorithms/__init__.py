@@ -1,0 +1,1 @@
+"""Objectives and divergences as pure functions of tensors."""

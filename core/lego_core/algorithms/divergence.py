@@ -1,0 +1,62 @@
+"""How far two sets of log-probabilities of the same tokens are apart.
+
+Pure functions of `[N]` tensors, N trained tokens; scalars come back as 0-d tensors, or floats
+where said. Reductions run in float64. Definitions are the paper's Tables 3 and 7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Agreement:
+    """Rollout against trainer over the same sampled tokens."""
+
+    pearson_r: float | None
+    """None where it is undefined: a single token, or constant probabilities."""
+    mean_abs_dlogp: float
+    k3: float
+
+
+def agreement(trainer: Tensor, rollout: Tensor) -> Agreement:
+    """Table 3 of two `[N]` log-probability vectors."""
+    new, old = trainer.double(), rollout.double()
+    r = float(pearson(new.exp(), old.exp()))
+    return Agreement(
+        pearson_r=r if isfinite(r) else None,
+        mean_abs_dlogp=float((new - old).abs().mean()),
+        k3=float(k3(new - old).mean()),
+    )
+
+
+def k3(d: Tensor) -> Tensor:
+    """`[N]` exp(d) − d − 1 ≥ 0 of a log-ratio d: Schulman's unbiased, low-variance KL estimate.
+
+    `expm1` keeps it exact near 0, where agreement is measured.
+    """
+    return torch.expm1(d) - d
+
+
+def k3_penalty(current: Tensor, reference: Tensor) -> Tensor:
+    """`[N]` KL loss per token, differentiable in `current`: k3 of d = reference − current.
+
+    Bounds as in verl (d to ±20, the estimate to ±10): one outlier must not own the gradient.
+    """
+    d = (reference - current).clamp(-20, 20)
+    return k3(d).clamp(-10, 10)
+
+
+def pearson(x: Tensor, y: Tensor) -> Tensor:
+    """Pearson correlation of two `[N]` vectors; 1 when both are constant and equal.
+
+    NaN when exactly one of them is constant, or both and different: there is no correlation.
+    """
+    if torch.equal(x, y):
+        return torch.ones((), dtype=torch.float64)
+    dx, dy = x.double() - x.double().mean(), y.double() - y.double().mean()
+    return (dx * dy).sum() / (dx.norm() * dy.norm())

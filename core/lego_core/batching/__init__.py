@@ -1,0 +1,1 @@
+"""From graded rollouts to padded micro-batches, with every token accounted for."""

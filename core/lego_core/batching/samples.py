@@ -1,0 +1,118 @@
+"""From the groups of a step to the samples of a batch, with every token accounted for.
+
+Owns who is trained: rollouts without a grade leave batch and baseline by stop reason, groups
+without variance leave the batch, everything else becomes samples. Invariant (law 2): sampled =
+trained + Σ masked, checked here for each batch.
+
+| reason                   | what it means                                                     |
+| ------------------------ | ----------------------------------------------------------------- |
+| `ungraded:<stop reason>` | no reward exists: timeout, failure, cancellation                  |
+| `zero_variance`          | all graded siblings earned the same, or there is only one         |
+| `no_tokens`              | graded, but the policy sampled nothing (counts in the baseline)   |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lego_core.batching.advantages import group_advantages
+from lego_core.types import RolloutGroup, Sample
+from lego_harness.errors import AlignmentError
+from lego_harness.types import Branch, Trajectory
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batch:
+    """The samples of one optimizer step and the ledger of what is not among them."""
+
+    samples: tuple[Sample, ...]
+    sampled: int
+    """Tokens sampled by every rollout of the step."""
+    trained: int
+    masked: dict[str, int]
+    """Reason → tokens."""
+    dropped: dict[str, int]
+    """Reason → rollouts."""
+    zero_variance_groups: int
+
+
+def make_batch(groups: Sequence[RolloutGroup], *, advantage_std: bool) -> Batch:
+    """Samples of all groups; raises AlignmentError when tokens were lost on the way here."""
+    samples: list[Sample] = []
+    masked: Counter[str] = Counter()
+    dropped: Counter[str] = Counter()
+    zero_variance = 0
+    for group in groups:
+        graded = [t for t in group.trajectories if is_graded(t)]
+        advantages = group_advantages([_reward(t) for t in graded], divide_by_std=advantage_std)
+        zero_variance += bool(graded) and not advantages.any()
+        by_id = dict(zip((t.id for t in graded), advantages, strict=True))
+        for trajectory in group.trajectories:
+            reason = drop_reason(trajectory, by_id, learns=bool(advantages.any()))
+            if reason:
+                dropped[reason] += 1
+                masked[reason] += trajectory.num_sampled
+            else:
+                samples += _samples(trajectory, float(by_id[trajectory.id]))
+    batch = Batch(
+        samples=tuple(samples),
+        sampled=sum(t.num_sampled for g in groups for t in g.trajectories),
+        trained=sum(int(s.mask.sum()) for s in samples),
+        masked={reason: count for reason, count in masked.items() if count},
+        dropped=dict(dropped),
+        zero_variance_groups=zero_variance,
+    )
+    check_conservation(batch)
+    return batch
+
+
+def is_graded(trajectory: Trajectory) -> bool:
+    """True when the rollout's reward may be learned from and compared with (law 5)."""
+    return trajectory.stop_reason.is_graded and trajectory.grade is not None
+
+
+def drop_reason(trajectory: Trajectory, graded: dict[str, float], *, learns: bool) -> str:
+    """Why a rollout is not trained; empty when it is."""
+    if trajectory.id not in graded:
+        return f"ungraded:{trajectory.stop_reason.value}"
+    if not learns:
+        return "zero_variance"
+    return "" if trajectory.num_sampled else "no_tokens"
+
+
+def check_conservation(batch: Batch) -> None:
+    """Raise AlignmentError unless sampled = trained + Σ masked."""
+    masked = sum(batch.masked.values())
+    if batch.sampled != batch.trained + masked:
+        raise AlignmentError(
+            f"token conservation: {batch.sampled} tokens were sampled, {batch.trained} are trained and {masked} "
+            f"masked ({batch.masked}), expected the last two to add up to the first"
+        )
+
+
+def _reward(trajectory: Trajectory) -> float:
+    assert trajectory.grade is not None
+    return trajectory.grade.reward
+
+
+def _samples(trajectory: Trajectory, advantage: float) -> list[Sample]:
+    owned = sum(int(branch.mask.sum()) for branch in trajectory.branches)
+    if owned != trajectory.num_sampled:
+        raise AlignmentError(
+            f"rollout {trajectory.id} sampled {trajectory.num_sampled} tokens but its branches own {owned}, "
+            "expected each in exactly one branch"
+        )
+    return [_sample(trajectory.id, branch, advantage) for branch in trajectory.branches if branch.mask.any()]
+
+
+def _sample(rollout_id: str, branch: Branch, advantage: float) -> Sample:
+    return Sample(
+        rollout_id=rollout_id,
+        ids=branch.ids,
+        mask=branch.mask,
+        rollout_logprobs=branch.logprobs,
+        advantage=advantage,
+        routes=branch.routes,
+    )

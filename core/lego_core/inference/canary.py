@@ -1,0 +1,136 @@
+"""The proof, at every start, that an engine computes what was pushed to it.
+
+    probe, push the same weights, probe       ⇒ ids, log-probabilities and routes identical, bit by bit
+    push other weights, probe                 ⇒ equal to transformers on those weights
+    push the first ones again, probe          ⇒ identical to the first probe
+
+A reload that goes wrong raises nothing and answers plausibly, so it must be looked for. Invariant:
+afterwards the engine holds the weights it started with. Does not repair anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lego_harness.errors import EngineError
+from lego_harness.types import GenerateRequest, Generation, Sampling
+
+FP32_TOLERANCE = 1e-4
+"""Largest |Δlogp| between an fp32 engine and transformers in fp32; measured about 3e-6."""
+BF16_RATIO = 0.25
+"""In bf16 rounding flips routes, so the engine must only be this much nearer to the new weights
+than the old ones are (mean |Δlogp|)."""
+
+
+class Probed(Protocol):
+    """What the canary needs of an engine."""
+
+    async def generate(self, request: GenerateRequest) -> Generation: ...
+
+    async def publish(self, path: Path, version: int) -> None: ...
+
+
+async def check_engine(engine: Probed, model_dir: Path, *, dtype: str) -> None:
+    """Raise EngineError unless `engine`, freshly started on `model_dir`, reloads exactly."""
+    vocab = int(json.loads((model_dir / "config.json").read_text())["vocab_size"])
+    first = await _probe(engine, vocab)
+    await engine.publish(model_dir, 0)
+    _require_identical(first, await _probe(engine, vocab), "pushing identical weights")
+    with tempfile.TemporaryDirectory(prefix="lego-canary-", dir=scratch_dir()) as scratch:
+        changed = await asyncio.to_thread(perturbed_copy, model_dir, Path(scratch) / "changed")
+        await engine.publish(changed, 0)
+        new = await _probe(engine, vocab)
+        await _require_recomputed(new, model_dir, changed, vocab, dtype)
+    await engine.publish(model_dir, 0)
+    _require_identical(first, await _probe(engine, vocab), "pushing the first weights back")
+
+
+def scratch_dir() -> Path | None:
+    """tmpfs where there is one, else the system's default."""
+    shm = Path("/dev/shm")
+    return shm if shm.is_dir() else None
+
+
+def perturbed_copy(model_dir: Path, target: Path) -> Path:
+    """A checkpoint whose every tensor differs from `model_dir`'s by seeded noise; returns `target`."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    target.mkdir()
+    shutil.copy(model_dir / "config.json", target)
+    noise = torch.Generator().manual_seed(0)
+    for file in sorted(model_dir.glob("*.safetensors")):
+        tensors = load_file(file)
+        for name, tensor in tensors.items():
+            step = torch.randn(tensor.shape, generator=noise) * tensor.float().std().clamp(min=0.02) * 0.3
+            tensors[name] = (tensor.float() + step).to(tensor.dtype)
+        save_file(tensors, target / file.name, metadata={"format": "pt"})
+    return target
+
+
+def reference_logprobs(
+    model_dir: Path, context: NDArray[np.int32], ids: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """`[m]` log-probabilities of `ids` behind `context` by transformers, fp32, temperature 1."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32)
+    tokens = torch.from_numpy(np.concatenate([context, ids]).astype(np.int64))[None]
+    with torch.inference_mode():
+        logits = model(tokens, use_cache=False).logits[0, len(context) - 1 : -1]
+    logprobs = torch.log_softmax(logits.double(), -1)
+    return logprobs.gather(-1, tokens[0, len(context) :, None])[:, 0].numpy()
+
+
+def _context(vocab: int) -> NDArray[np.int32]:
+    return np.random.default_rng(0).integers(0, vocab, 40).astype(np.int32)
+
+
+async def _probe(engine: Probed, vocab: int) -> Generation:
+    request = GenerateRequest(
+        request_id="canary",
+        context_ids=_context(vocab),
+        sampling=Sampling(temperature=1.0, max_tokens=32, seed=7),
+        stop_ids=(),
+    )
+    return await engine.generate(request)
+
+
+def _require_identical(before: Generation, after: Generation, what: str) -> None:
+    same_ids = np.array_equal(before.ids, after.ids)
+    same_logprobs = np.array_equal(before.logprobs, after.logprobs)
+    same_routes = (before.routes is None) == (after.routes is None) and (
+        before.routes is None or after.routes is None or np.array_equal(before.routes, after.routes)
+    )
+    if same_ids and same_logprobs and same_routes:
+        return
+    moved = float(np.abs(before.logprobs[:1] - after.logprobs[:1]).max())
+    raise EngineError(
+        f"weight canary: {what} changed the engine's answer (first log-probability by {moved:.2g}), expected it "
+        "identical: this engine build reloads experts wrongly and cannot be trained with"
+    )
+
+
+async def _require_recomputed(new: Generation, old_dir: Path, new_dir: Path, vocab: int, dtype: str) -> None:
+    context = _context(vocab)
+    wanted = await asyncio.to_thread(reference_logprobs, new_dir, context, new.ids)
+    error = np.abs(new.logprobs - wanted)
+    if dtype == "float32":
+        got, bound = float(error.max()), FP32_TOLERANCE
+    else:
+        old = await asyncio.to_thread(reference_logprobs, old_dir, context, new.ids)
+        got, bound = float(error.mean()), BF16_RATIO * float(np.abs(old - wanted).mean())
+    if not got <= bound:
+        raise EngineError(
+            f"weight canary: after new weights were pushed the engine's log-probabilities are {got:.2g} away from "
+            f"transformers on the same weights, expected at most {bound:.2g}: the update did not arrive whole"
+        )

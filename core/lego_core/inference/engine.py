@@ -1,0 +1,237 @@
+"""The vLLM engine of one process: ids in, ids out, weights by version.
+
+    generate ──▶ AsyncLLM ──ipc──▶ EngineCore process (scheduler, model, KV cache)
+    publish  ──▶ weight_sync ──▶ the same
+
+Invariant: a `Generation` carries the one policy version that sampled all of it, and its routes
+have one row per input position asked for. At `start` the canary has proved that this engine
+computes what was pushed. Runs inside a Ray actor (`ray_engine.py`), which sets `environment`
+before vllm is imported; knows nothing of Ray, text or rewards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lego_core.config import EngineConfig
+from lego_core.inference.canary import check_engine
+from lego_core.inference.weight_sync import BACKEND, open_transfer, push_weights
+from lego_harness.errors import EngineError
+from lego_harness.types import GenerateRequest, Generation, Routes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineSpec:
+    """What to serve; plain values, so that it travels."""
+
+    model_dir: Path
+    config: EngineConfig
+    routes: bool = True
+    """Return routed experts; needs a sparse model."""
+    num_threads: int = 1
+    worker_extension: str = "lego_core.inference.vllm_worker.WorkerExtension"
+    """Where vLLM's worker finds the weight-transfer backend."""
+
+
+def environment(num_threads: int = 1) -> dict[str, str]:
+    """Variables that must stand before vllm is imported.
+
+    Pinned or many threads collapse under a busy neighbour; compilation costs 20 s on the first
+    request and buys nothing at this size.
+    """
+    return {
+        "OMP_NUM_THREADS": str(num_threads),
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # else vLLM turns "uni" into one more process on a CPU
+        "TORCH_COMPILE_DISABLE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
+class VllmEngine:
+    """One AsyncLLM and the version of the weights it holds."""
+
+    kind = "vllm"
+
+    def __init__(self, spec: EngineSpec) -> None:
+        self._spec = spec
+        self._llm: Any = None
+        self._version = 0
+        self._broken = ""
+        self._open = asyncio.Event()
+        """Clear while weights change: a call that arrives meanwhile belongs to the new version."""
+        self._open.set()
+
+    async def start(self) -> None:
+        """Load the model and prove it with the canary; raises EngineError. Takes about 30 s."""
+        try:
+            self._llm = _build(self._spec)
+            await open_transfer(self._llm)
+        except Exception as error:
+            raise EngineError(f"vLLM could not serve {self._spec.model_dir}: {_one_line(error)}") from error
+        await check_engine(self, self._spec.model_dir, dtype=self._spec.config.dtype)
+
+    async def generate(self, request: GenerateRequest) -> Generation:
+        """Sample until a stop id or `max_tokens`; cancelling frees the request."""
+        params = _sampling_params(request, self._spec)
+        await self._open.wait()
+        version = self._version
+        async with self._call(f"call {request.request_id}"):
+            output = await self._sample(request, params)
+        if version != self._version:
+            raise EngineError(
+                f"call {request.request_id} spans policy versions {version} and {self._version}, expected one: "
+                "publish when no call is in flight"
+            )
+        return _generation(request, output, version, want_routes=self._spec.routes)
+
+    async def _sample(self, request: GenerateRequest, params: Any) -> Any:
+        prompt = {"prompt_token_ids": request.context_ids.tolist()}
+        outputs = [o async for o in self._llm.generate(prompt, params, request.request_id)]
+        if len(outputs) != 1:
+            raise EngineError(
+                f"call {request.request_id} got {len(outputs)} outputs, expected the final one only"
+            )
+        return outputs[0].outputs[0]
+
+    async def abort(self, request_id: str) -> None:
+        """Free a call's work; unknown ids are ignored."""
+        await self._llm.abort(request_id)
+
+    async def publish(self, path: Path, version: int) -> None:
+        """Replace the weights; calls in flight are frozen meanwhile. A failure ends this engine."""
+        self._open.clear()
+        try:
+            async with self._call(f"publishing version {version}"):
+                await push_weights(self._llm, path, version)
+            self._version = version
+        except EngineError as error:
+            self._broken = str(error)
+            raise
+        finally:
+            self._open.set()
+
+    async def health(self) -> dict[str, Any]:
+        """`pid`, `policy_version` and `kind`; raises EngineError when the engine cannot answer."""
+        async with self._call("the health check"):
+            await self._llm.check_health()
+        return {"pid": os.getpid(), "policy_version": self._version, "kind": self.kind}
+
+    async def close(self) -> None:
+        """Stop the engine process; idempotent."""
+        if self._llm is not None:
+            await asyncio.to_thread(self._llm.shutdown)
+            self._llm = None
+
+    @asynccontextmanager
+    async def _call(self, what: str) -> AsyncIterator[None]:
+        if self._llm is None or self._broken:
+            raise EngineError(
+                f"{what} refused: {self._broken or 'the engine is not running'}; start a new engine"
+            )
+        try:
+            yield
+        except EngineError:
+            raise
+        except Exception as error:  # everything vLLM raises means: no generation
+            raise EngineError(f"{what} failed in vLLM: {_one_line(error)}") from error
+
+
+def _build(spec: EngineSpec) -> Any:
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.platforms import current_platform
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    on_cpu = current_platform.is_cpu()
+    args = AsyncEngineArgs(
+        model=str(spec.model_dir),
+        skip_tokenizer_init=True,
+        dtype=spec.config.dtype,
+        max_model_len=spec.config.max_model_len,
+        max_num_seqs=spec.config.max_num_seqs,
+        kv_cache_memory_bytes=int(spec.config.kv_cache_gb * 2**30),
+        enforce_eager=on_cpu,
+        # A seeded request whose prefill is split kills vLLM's CPU worker (its generators cannot be
+        # rewound), so there every prompt fits one batch.
+        enable_chunked_prefill=not on_cpu,
+        max_num_batched_tokens=max(spec.config.max_model_len, 4096) if on_cpu else None,
+        distributed_executor_backend="uni",
+        enable_prefix_caching=True,
+        enable_return_routed_experts=spec.routes,
+        logprobs_mode="processed_logprobs",
+        generation_config="vllm",
+        worker_extension_cls=spec.worker_extension,
+        weight_transfer_config={"backend": BACKEND},  # type: ignore[arg-type]
+        disable_log_stats=True,
+    )
+    return AsyncLLM.from_engine_args(args)
+
+
+def _sampling_params(request: GenerateRequest, spec: EngineSpec) -> Any:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    room = spec.config.max_model_len - len(request.context_ids)
+    if room < 1:
+        raise EngineError(
+            f"call {request.request_id} has {len(request.context_ids)} context ids, expected fewer than "
+            f"engine.max_model_len = {spec.config.max_model_len}"
+        )
+    sampling = request.sampling
+    return SamplingParams(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=max(sampling.top_k, 0),
+        max_tokens=min(sampling.max_tokens, room),
+        seed=sampling.seed,
+        stop_token_ids=list(request.stop_ids),
+        ignore_eos=True,  # stop_ids is the whole truth: a checkpoint's own list does not add to it
+        logprobs=0,
+        detokenize=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+        routed_experts_prompt_start=request.routes_from,
+    )
+
+
+def _generation(request: GenerateRequest, output: Any, version: int, *, want_routes: bool) -> Generation:
+    ids = np.asarray(output.token_ids, np.int32)
+    if output.finish_reason not in ("stop", "length", "abort") or len(ids) == 0:
+        raise EngineError(
+            f"call {request.request_id} ended as {output.finish_reason!r} with {len(ids)} ids, "
+            "expected stop, length or abort and at least one id"
+        )
+    logprobs = [entry[int(i)].logprob for entry, i in zip(output.logprobs, ids, strict=True)]
+    return Generation(
+        ids=ids,
+        logprobs=np.asarray(logprobs, np.float32),
+        routes=_routes(request, output, len(ids)) if want_routes else None,
+        finish_reason=output.finish_reason,
+        policy_version=version,
+    )
+
+
+def _routes(request: GenerateRequest, output: Any, num_sampled: int) -> Routes:
+    expected = len(request.context_ids) + num_sampled - 1 - request.routes_from
+    routes = output.routed_experts
+    if routes is None or routes.ndim != 3 or len(routes) != expected:
+        got = "none" if routes is None else f"shape {routes.shape}"
+        raise EngineError(
+            f"call {request.request_id} returned routes of {got}, expected [{expected}, layers, k]"
+        )
+    return routes.astype(np.int16)
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"

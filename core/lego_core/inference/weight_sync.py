@@ -1,0 +1,39 @@
+"""Bringing new weights to a running vLLM: its own update protocol, in order.
+
+    pause (calls in flight are kept) → start → update → finish → reset prefix cache → resume
+
+Invariant: when `push_weights` returns, no cached key, value or route was computed by older
+weights. When it raises, the engine may hold a mixture: the caller must not use it any more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lego_harness.errors import EngineError
+
+BACKEND = "lego_file"
+"""Name under which `vllm_worker` registers its weight-transfer backend."""
+
+
+async def open_transfer(llm: Any) -> None:
+    """Once per engine, before the first `push_weights`."""
+    from vllm.distributed.weight_transfer.base import WeightTransferInitRequest
+
+    await llm.init_weight_transfer_engine(WeightTransferInitRequest(init_info={}))
+
+
+async def push_weights(llm: Any, path: Path, version: int) -> None:
+    """Load `path` (safetensors, checkpoint names) into `llm` and stamp it with `version`."""
+    from vllm.distributed.weight_transfer.base import WeightTransferUpdateRequest
+
+    await llm.pause_generation(mode="keep")
+    await llm.start_weight_update()
+    await llm.update_weights(WeightTransferUpdateRequest(update_info={"path": str(path)}))
+    await llm.finish_weight_update(str(version))
+    if not await llm.reset_prefix_cache():
+        raise EngineError(
+            f"weights {path}: the engine kept its prefix cache after the update to version {version}"
+        )
+    await llm.resume_generation()

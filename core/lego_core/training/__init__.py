@@ -1,0 +1,1 @@
+"""The trainer: forward passes with replayed routes, optimizer steps, checkpoints."""

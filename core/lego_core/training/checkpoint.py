@@ -1,0 +1,103 @@
+"""Checkpoints: a folder that is there whole or not at all.
+
+    DIR/config.json, tokenizer files   copied from the model, so that DIR serves as a model folder
+    DIR/model.safetensors              weights in checkpoint names
+    DIR/optimizer.pt                   AdamW state, random state
+    DIR/shape.json                     what a model must be like to take these weights
+    DIR/state.json                     what the caller commits with it, and nothing else
+
+Written under a hidden name, synced to disk, then renamed. Invariant: at any kill, DIR either does
+not exist or loads to exactly what was saved.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from lego_core.errors import CheckpointError
+from lego_core.training.model import Policy, load_tensors, shape_of, write_weights
+
+PARTIAL = ".partial-"
+_COPIED = (".json", ".jinja", ".txt", ".model")
+
+
+def save_checkpoint(
+    directory: Path,
+    model: Policy,
+    optimizer: torch.optim.Optimizer,
+    state: dict[str, Any],
+    *,
+    model_dir: Path,
+) -> None:
+    """Write `directory`; raises CheckpointError when it exists or the disk refuses."""
+    if directory.exists():
+        raise CheckpointError(
+            f"checkpoint {directory} exists already, expected each step to be committed once"
+        )
+    partial = directory.with_name(f"{PARTIAL}{directory.name}")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        _write(partial, model, optimizer, state, model_dir)
+        for path in [*partial.iterdir(), partial]:
+            _sync(path)
+        partial.rename(directory)
+        _sync(directory.parent)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise CheckpointError(
+            f"checkpoint {directory} could not be written: {error}; free some space and resume"
+        ) from error
+
+
+def load_checkpoint(directory: Path, model: Policy, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Restore model, optimizer and random state; the caller's state. Raises CheckpointError."""
+    try:
+        state = json.loads((directory / "state.json").read_text())
+        shape = json.loads((directory / "shape.json").read_text())
+        tensors = load_file(directory / "model.safetensors")
+        extra = torch.load(directory / "optimizer.pt", weights_only=True, map_location="cpu")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"checkpoint {directory} cannot be read: {error}") from error
+    _require_same_model(directory, shape, shape_of(model))
+    load_tensors(model, tensors)
+    optimizer.load_state_dict(extra["optimizer"])
+    torch.set_rng_state(extra["rng"])
+    return state
+
+
+def _write(
+    folder: Path, model: Policy, optimizer: torch.optim.Optimizer, state: dict[str, Any], model_dir: Path
+) -> None:
+    for file in model_dir.iterdir():
+        if file.suffix in _COPIED and not file.name.endswith(".index.json"):
+            shutil.copy(file, folder)
+    write_weights(model, folder / "model.safetensors")
+    torch.save({"optimizer": optimizer.state_dict(), "rng": torch.get_rng_state()}, folder / "optimizer.pt")
+    (folder / "shape.json").write_text(json.dumps(shape_of(model)))
+    (folder / "state.json").write_text(json.dumps(state, allow_nan=False))
+
+
+def _require_same_model(directory: Path, stored: dict[str, Any], expected: dict[str, Any]) -> None:
+    expected = json.loads(json.dumps(expected))
+    for key in sorted(stored.keys() | expected.keys()):
+        if stored.get(key) != expected.get(key):
+            raise CheckpointError(
+                f"checkpoint {directory} is of another model: its {key} is {stored.get(key)!r}, "
+                f"expected {expected.get(key)!r}"
+            )
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,80 @@
+"""The trainer in a process of its own: the Ray actor and the handle the controller holds.
+
+Invariant: a trainer that dies or refuses surfaces as one error naming why; its calls run one at a
+time, in order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import ray
+from ray.exceptions import RayActorError, RayTaskError
+
+from lego_core.errors import TrainingError
+from lego_core.training.trainer import Trainer, TrainerSpec
+from lego_core.types import Sample, TrainMetrics
+from lego_harness.errors import LegoError
+
+T = TypeVar("T")
+
+
+class TrainerActor(Trainer):
+    """`Trainer` plus what its owner asks of a process."""
+
+    def pid(self) -> int:
+        return os.getpid()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RayTrainer:
+    """`lego_core.controller.TrainerClient` over an actor. Every method raises LegoError."""
+
+    actor: Any
+
+    async def train_step(self, samples: Sequence[Sample]) -> TrainMetrics:
+        return await _answer(self.actor.train_step.remote(tuple(samples)), "a training step")
+
+    async def export(self, path: Path) -> None:
+        await _answer(self.actor.export.remote(path), f"exporting weights to {path}")
+
+    async def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
+        await _answer(self.actor.save_checkpoint.remote(directory, state), f"checkpoint {directory}")
+
+    async def load_checkpoint(self, directory: Path) -> dict[str, Any]:
+        return await _answer(self.actor.load_checkpoint.remote(directory), f"checkpoint {directory}")
+
+    async def pid(self) -> int:
+        return await _answer(self.actor.pid.remote(), "the health check")
+
+    def close(self) -> None:
+        """End the actor; nothing is saved."""
+        ray.kill(self.actor)
+
+
+async def _answer(call: Awaitable[T], what: str) -> T:
+    try:
+        return await call
+    except RayTaskError as error:
+        if isinstance(error.cause, LegoError):
+            raise type(error.cause)(str(error.cause)) from None
+        raise TrainingError(f"{what} failed: {type(error.cause).__name__}: {error.cause}") from error
+    except RayActorError as error:
+        raise TrainingError(f"{what} failed: the trainer process died; resume the run") from error
+
+
+async def start_trainer(spec: TrainerSpec, *, num_cpus: float = 0) -> RayTrainer:
+    """Start a trainer actor on the running Ray and wait until its model is loaded."""
+    variables = {
+        "OMP_NUM_THREADS": str(spec.num_threads),
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    options = {"num_cpus": num_cpus, "runtime_env": {"env_vars": variables}}
+    trainer = RayTrainer(actor=ray.remote(TrainerActor).options(**options).remote(spec))
+    await trainer.pid()
+    return trainer
