@@ -18,7 +18,7 @@ from lego_harness.errors import GraderError, SetupError
 from lego_harness.grading import runner
 from lego_harness.grading.toolchain import cache_folder, toolchain
 from lego_harness.grading.trial import Job, Verdict, run_trial
-from lego_harness.sandbox.base import WORKSPACE, Phase, SandboxBackend, SandboxSpec
+from lego_harness.sandbox.base import Mount, Phase, SandboxBackend, SandboxSpec
 from lego_harness.tasks.folder import tree_files, workspace_files
 from lego_harness.types import Task
 
@@ -43,11 +43,11 @@ async def solved_tree(task: Task, backend: SandboxBackend, *, label: str) -> dic
         raise GraderError(
             f"{task.solution}: grading needs the reference solution to know which tests must pass"
         )
-    spec = SandboxSpec(phase=Phase.SETUP, files=workspace_files(task), label=label)
+    mount = Mount(source=task.solution.parent.resolve(), target="/solution")
+    spec = SandboxSpec(phase=Phase.SETUP, files=workspace_files(task), label=label, mounts=(mount,))
     try:
         async with backend.open(spec) as sandbox:
-            script = task.solution.read_bytes()
-            result = await sandbox.exec(["bash", "-s"], timeout_s=_SOLVE_S, cwd=WORKSPACE, stdin=script)
+            result = await sandbox.exec(["bash", f"/solution/{task.solution.name}"], timeout_s=_SOLVE_S)
             tree = await sandbox.export()
     except SetupError as error:
         raise GraderError(f"reference solution of {task.id}: {error}") from error

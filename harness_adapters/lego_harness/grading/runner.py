@@ -107,6 +107,8 @@ def _run_job(job: dict[str, Any]) -> dict[str, Any]:
 def _take_over(tree: Path, workspace: Path) -> None:
     """Empty the workspace and fill it from `tree`; for batches of trusted trees."""
     for path in workspace.iterdir():
+        if tree.is_relative_to(path):  # the batch itself lies there
+            continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
