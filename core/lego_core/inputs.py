@@ -7,13 +7,13 @@ that outlives the call.
 
 from __future__ import annotations
 
-import os
+import asyncio
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from lego_core.config import Recipe
-from lego_harness.errors import UsageError
+from lego_harness.errors import SetupError, UsageError
 from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.tasks.folder import load_pool
 from lego_harness.tasks.proof import prove
@@ -21,24 +21,12 @@ from lego_harness.tasks.synth import write_pool
 from lego_harness.types import Task
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Inputs:
-    """Checked inputs of a run."""
-
-    train: tuple[Task, ...]
-    heldout: tuple[Task, ...]
-    model_dir: Path
-    """Checkpoint folder of the starting policy, tokenizer and chat template included."""
-
-
-def cache_dir() -> Path:
-    """Where generated things are kept between runs: $LEGO_CACHE, else ~/.cache/lego-rl."""
-    return Path(os.environ.get("LEGO_CACHE") or Path.home() / ".cache" / "lego-rl")
-
-
-async def prepare_tasks(recipe: Recipe, backend: SandboxBackend) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
-    """Train and held-out tasks of the recipe, every one proven. Raises UsageError."""
-    pool = load_pool(_pool_folder(recipe))
+async def prepare_tasks(
+    recipe: Recipe, folder: Path, backend: SandboxBackend
+) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
+    """Train and held-out tasks of the recipe, every one proven; a generated pool is written to
+    `folder`. Raises UsageError."""
+    pool = load_pool(_generated(recipe, folder) if recipe.tasks.pool == "synth" else Path(recipe.tasks.pool))
     train = _take([t for t in pool if t.split == "train"], recipe.tasks.num_train, "train")
     heldout = _take([t for t in pool if t.split == "heldout"], recipe.tasks.num_heldout, "heldout")
     failed = [p for p in await prove((*train, *heldout), backend) if not p.holds]
@@ -50,12 +38,18 @@ async def prepare_tasks(recipe: Recipe, backend: SandboxBackend) -> tuple[tuple[
     return train, heldout
 
 
-def _pool_folder(recipe: Recipe) -> Path:
-    if recipe.tasks.pool != "synth":
-        return Path(recipe.tasks.pool)
-    return write_pool(
-        cache_dir() / "tasks", num_train=recipe.tasks.num_train, num_heldout=recipe.tasks.num_heldout
-    )
+def _generated(recipe: Recipe, folder: Path) -> Path:
+    """The folder with the whole pool in it: it appears at once or not at all."""
+    if not folder.is_dir():
+        unfinished = folder.with_suffix(".unfinished")
+        write_pool(
+            unfinished,
+            num_train=recipe.tasks.num_train,
+            num_heldout=recipe.tasks.num_heldout,
+            seed=recipe.run.seed,
+        )
+        unfinished.rename(folder)
+    return folder
 
 
 def _take(tasks: Sequence[Task], count: int, split: str) -> tuple[Task, ...]:
@@ -64,3 +58,32 @@ def _take(tasks: Sequence[Task], count: int, split: str) -> tuple[Task, ...]:
             f"the pool has {len(tasks)} {split} tasks, the recipe wants {count}: lower tasks.num_{split}"
         )
     return tuple(tasks[:count])
+
+
+async def prepare_model(recipe: Recipe) -> Path:
+    """Checkpoint folder of the starting policy; builds the tiny one where the recipe asks for it."""
+    if recipe.model.path != "tiny":
+        return _checkpoint(Path(recipe.model.path))
+    # A process of its own: warming up takes a gigabyte, which this one would keep for the whole run.
+    program = [sys.executable, "-m", "lego_core.tiny"]
+    arguments = ["--harness", recipe.harness.name, "--seed", str(recipe.run.seed)]
+    process = await asyncio.create_subprocess_exec(*program, *arguments, stdout=asyncio.subprocess.PIPE)
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    if process.returncode:
+        raise SetupError(
+            f"the tiny policy was not built: its builder ended with {process.returncode}; see the log"
+        )
+    return Path(output.decode().split("\n")[-2])
+
+
+def _checkpoint(folder: Path) -> Path:
+    missing = [name for name in ("config.json", "tokenizer.json") if not (folder / name).is_file()]
+    if missing:
+        raise UsageError(
+            f"model.path {folder}: has no {' and no '.join(missing)}, expected a checkpoint folder"
+        )
+    return folder

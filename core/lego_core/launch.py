@@ -2,14 +2,15 @@
 
 Owns the order in which parts come up and go down, and nothing else. Whatever can be refused is
 refused before the run directory exists; whatever was started is stopped, in reverse, on every way
-out. The first line on stdout is `run: <directory>`: faces follow the run there.
+out. The first line on stdout is `run: <directory>`: faces follow the run there. From then on whatever
+this process and its children print goes to the run's log; only the last word comes back to stderr.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -30,17 +31,16 @@ from lego_harness.registry import get_adapter
 from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.sandbox.choose import choose_backend
 
-log = logging.getLogger(__name__)
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0 done, 2 usage, 3 infrastructure, 130 interrupted."""
     arguments = _parser().parse_args(argv)
-    try:
-        return asyncio.run(_main(arguments))
-    except LegoError as error:
-        print(f"lego: {error}", file=sys.stderr)  # noqa: T201 (the program's own output)
-        return error.exit_code
+    with os.fdopen(os.dup(sys.stderr.fileno()), "w") as terminal:
+        try:
+            return asyncio.run(_main(arguments))
+        except LegoError as error:
+            print(f"lego: {error}", file=terminal)
+            return error.exit_code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,7 +59,8 @@ async def _main(arguments: argparse.Namespace) -> int:
     await backend.check()
     await get_adapter(recipe.harness.name).check()
     writer = RunWriter.resume(arguments.resume) if arguments.resume else _create(recipe)
-    print(f"run: {writer.layout.root}", flush=True)  # noqa: T201
+    print(f"run: {writer.layout.root}", flush=True)
+    _print_to(writer.layout.log)
     try:
         with writer:
             await _run(recipe, writer, backend)
@@ -87,7 +88,7 @@ async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend) -> No
     async with AsyncExitStack() as stack:
         scratch = stack.enter_context(mark_this_launch())
         writer.event("stage", stage="tasks", step=progress.committed)
-        train, heldout = await prepare_tasks(recipe, backend)
+        train, heldout = await prepare_tasks(recipe, writer.layout.root / "tasks", backend)
         writer.event("stage", stage="policy", step=progress.committed)
         model_dir = await prepare_model(recipe)
         writer.event("stage", stage="engine", step=progress.committed)
@@ -108,6 +109,14 @@ async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend) -> No
             stored=group_attempts(progress.stored),
         )
         await controller.run(progress)
+
+
+def _print_to(log_file: Path) -> None:
+    """File descriptors, not Python streams: children and native libraries print too."""
+    with log_file.open("ab") as file:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+            os.dup2(file.fileno(), stream.fileno())
 
 
 def _cancel_on_signals() -> None:

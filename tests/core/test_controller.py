@@ -1,0 +1,96 @@
+"""The loop commits each step once, whatever interrupts it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from lego_core.controller import group_attempts
+from lego_core.store import RunReader
+from lego_harness.types import StopReason
+from tests.support.controller_program import STEPS, example_recipe, example_source, run
+from tests.support.runs import trajectory
+
+NUM_KILLS = 12
+
+
+async def test_every_sampled_token_of_a_run_is_trained_or_masked_for_a_named_reason(tmp_path: Path) -> None:
+    await run(tmp_path)
+    _assert_accounts_balance(_reader(tmp_path))
+
+
+async def test_versions_are_published_in_order_once_per_step(tmp_path: Path) -> None:
+    trainer = await run(tmp_path)
+    assert trainer.published == list(range(1, STEPS + 1))
+
+
+async def test_a_finished_run_that_is_resumed_does_nothing(tmp_path: Path) -> None:
+    await run(tmp_path)
+    before = _reader(tmp_path).trajectory_index()
+    await run(tmp_path)
+    assert _reader(tmp_path).trajectory_index() == before
+
+
+def test_no_rollout_is_trained_twice_or_lost_when_the_process_is_killed_at_random_points(
+    tmp_path: Path,
+) -> None:
+    kills = sum(_start_and_kill(tmp_path, after_bytes=random.randint(1, 6_000)) for _ in range(NUM_KILLS))
+    assert kills >= 10, "the run ended before it was killed often enough to say anything"
+    _start(tmp_path).wait()
+    reader = _reader(tmp_path)
+    _assert_accounts_balance(reader)
+    trained = json.loads((reader.layout.checkpoint(STEPS) / "state.json").read_text())["trained"]
+    assert Counter(trained).most_common(1)[0][1] == 1
+    assert trained == [rollout for step in reader.steps() for rollout in step.trained_rollouts]
+
+
+def test_a_failed_attempt_stays_in_the_account_when_the_rollout_is_done_again(tmp_path: Path) -> None:
+    first = trajectory("s00001.g00.r0", stop_reason=StopReason.FAILED_ENGINE, grade=None, error="gone")
+    again = trajectory("s00001.g00.r0~1")
+    assert group_attempts([first, again]) == {"s00001.g00.r0": (first, again)}
+
+
+def _start(runs_dir: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "tests.support.controller_program", str(runs_dir)])
+
+
+def _start_and_kill(runs_dir: Path, *, after_bytes: int) -> bool:
+    """Kill the run once it has recorded `after_bytes` more; False when it ended before."""
+    target = _recorded(runs_dir) + after_bytes
+    process = _start(runs_dir)
+    while _recorded(runs_dir) < target and process.poll() is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.001)
+    process.send_signal(signal.SIGKILL)
+    return process.wait() == -signal.SIGKILL
+
+
+def _recorded(runs_dir: Path) -> int:
+    return sum(path.stat().st_size for path in runs_dir.rglob("*.jsonl"))
+
+
+def _reader(runs_dir: Path) -> RunReader:
+    (info,) = runs_dir.glob("*/run.json")
+    return RunReader(info.parent)
+
+
+def _assert_accounts_balance(reader: RunReader) -> None:
+    """Every rollout of the source has a trajectory, every step a record, every token its place."""
+    index = reader.trajectory_index()
+    steps = {record.step: record for record in reader.steps()}
+    source = example_source(example_recipe())
+    assert sorted(steps) == list(range(1, STEPS + 1))
+    assert {record.step for record in reader.heldout()} == {0, *range(3, STEPS, 3), STEPS}
+    for number, record in steps.items():
+        entries = [entry for entry in index if entry.step == number]
+        wanted = {rollout.id for group in source.step(number) for rollout in group.rollouts}
+        assert {entry.id.partition("~")[0] for entry in entries} == wanted
+        assert record.sampled == sum(entry.sampled for entry in entries)
+        assert record.sampled == record.trained + sum(record.masked.values())
+        assert record.rollouts == len(entries)
