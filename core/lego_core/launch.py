@@ -37,10 +37,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     with os.fdopen(os.dup(sys.stderr.fileno()), "w") as terminal:
         try:
-            return asyncio.run(_main(arguments))
+            asyncio.run(_main(arguments))
         except LegoError as error:
-            print(f"lego: {error}", file=terminal)
+            terminal.write(f"lego: {error}\n")
             return error.exit_code
+        except asyncio.CancelledError:
+            return 128 + signal.SIGINT
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -51,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def _main(arguments: argparse.Namespace) -> int:
+async def _main(arguments: argparse.Namespace) -> None:
     _cancel_on_signals()
     end_leftovers()
     recipe = _recipe(arguments)
@@ -59,14 +62,10 @@ async def _main(arguments: argparse.Namespace) -> int:
     await backend.check()
     await get_adapter(recipe.harness.name).check()
     writer = RunWriter.resume(arguments.resume) if arguments.resume else _create(recipe)
-    print(f"run: {writer.layout.root}", flush=True)
+    sys.stdout.write(f"run: {writer.layout.root}\n")
     _print_to(writer.layout.log)
-    try:
-        with writer:
-            await _run(recipe, writer, backend)
-    except asyncio.CancelledError:
-        return 128 + signal.SIGINT
-    return 0
+    with writer:
+        await _run(recipe, writer, backend)
 
 
 def _recipe(arguments: argparse.Namespace) -> Recipe:
