@@ -1,0 +1,173 @@
+"""The `lego` command: what a person types.
+
+Owns options and exit codes: 0 done, 2 usage, 3 infrastructure, else the core's own. Invariants: no
+torch is imported here, and what a command needs is imported when it runs, so that `lego` starts fast;
+an expected failure is one line on stderr, never a traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lego_harness.errors import LegoError, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+HARNESSES = click.Choice(["mini-swe-agent", "claude-code"])
+SANDBOXES = click.Choice(["auto", "docker", "bubblewrap"])
+RUNS_DIR = Path("runs")
+OVERRIDES = click.option(
+    "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Change one key of the recipe."
+)
+SEED = click.option("--seed", type=click.IntRange(min=0), help="Seed of the run: tasks, policy, sampling.")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; its exit code."""
+    try:
+        return (
+            lego.main(args=None if argv is None else list(argv), prog_name="lego", standalone_mode=False) or 0
+        )
+    except click.Abort:
+        return 130
+    except click.ClickException as error:
+        return _fail(error.format_message(), error.exit_code)
+    except LegoError as error:
+        return _fail(str(error), error.exit_code)
+
+
+def _fail(message: str, exit_code: int) -> int:
+    click.echo(f"lego: {' '.join(message.split())}", err=True)
+    return exit_code
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="lego-rl")
+def lego() -> None:
+    """Reinforcement learning for coding agents, inside the harness they will be used in."""
+
+
+@lego.command()
+@click.option("--harness", type=HARNESSES, help="The agent program.  [default: mini-swe-agent]")
+@click.option("--sandbox", type=SANDBOXES, help="What isolates rollouts.  [default: auto]")
+@SEED
+@OVERRIDES
+def quickstart(harness: str | None, sandbox: str | None, seed: int | None, overrides: tuple[str, ...]) -> int:
+    """Train a tiny policy on this machine until it visibly learns."""
+    chosen = {"harness.name": harness, "sandbox.backend": sandbox, "run.seed": seed}
+    return _start(_builtin_recipe("quickstart"), [*_settings(chosen), *overrides])
+
+
+@lego.command()
+@click.argument("recipe", required=False, type=click.Path(path_type=Path))
+@OVERRIDES
+@SEED
+@click.option(
+    "--resume", "run", type=click.Path(path_type=Path), metavar="RUN", help="Continue an interrupted run."
+)
+def train(recipe: Path | None, overrides: tuple[str, ...], seed: int | None, run: Path | None) -> int:
+    """Train by a RECIPE, or go on with a run."""
+    if (recipe is None) == (run is None):
+        raise UsageError(
+            "lego train got " + ("both" if run else "neither") + " of RECIPE and --resume, expected one"
+        )
+    settings = [*_settings({"run.seed": seed}), *overrides]
+    if run is None:
+        assert recipe is not None
+        return _start(recipe, settings)
+    if settings:
+        raise UsageError(
+            "--set and --seed go with a new run: a resumed one keeps the recipe it was started with"
+        )
+    return _resume(run)
+
+
+@lego.command()
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--json", "for_programs", is_flag=True, help="One JSON object instead of a table.")
+def show(run: Path | None, for_programs: bool) -> int:
+    """Show a RUN: its steps, its held-out solve rate, its curve. Without RUN the newest in ./runs."""
+    from lego_control.show import as_json, draw
+    from lego_core.store import RunReader, newest_run
+
+    reader = RunReader(run or newest_run(RUNS_DIR))
+    reader.info()
+    if for_programs:
+        click.echo(as_json(reader))
+    else:
+        draw(reader, _console())
+    return 0
+
+
+@lego.command("tiny-model")
+@click.option("--harness", type=HARNESSES, default="mini-swe-agent", show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder for the checkpoint.  [default: the cache]"
+)
+def tiny_model(harness: str, seed: int, out: Path | None) -> int:
+    """Build the tiny policy that quickstart begins with, anew."""
+    from lego_control.supervisor import run_module
+
+    where = ["--out", str(out)] if out else []
+    return run_module("lego_core.tiny", ["--harness", harness, "--seed", str(seed), *where])
+
+
+@lego.command()
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("tasks"), show_default=True, help="Folder."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--prove", is_flag=True, help="Prove each task: untouched earns 0, its solution earns 1.")
+@click.option("--sandbox", type=SANDBOXES, default="auto", show_default=True, help="Where tasks are proven.")
+def tasks(out: Path, seed: int, prove: bool, sandbox: str) -> int:
+    """Generate the repair tasks that quickstart trains on."""
+    from lego_control.pool import make_pool
+
+    recipe = _builtin_recipe("quickstart")
+    make_pool(recipe, out, seed=seed, prove_in=sandbox if prove else None, console=_console())
+    return 0
+
+
+def _settings(chosen: dict[str, Any]) -> list[str]:
+    return [f"{key}={value}" for key, value in chosen.items() if value is not None]
+
+
+def _start(recipe: Path, settings: list[str]) -> int:
+    from lego_control.supervisor import train as run_core
+    from lego_core.config import load_recipe
+
+    load_recipe(recipe, settings)  # a recipe that is wrong is refused at once, by us
+    flags = [part for setting in settings for part in ("--set", setting)]
+    return run_core(["--recipe", str(recipe), *flags], _console())
+
+
+def _resume(run: Path) -> int:
+    from lego_control.supervisor import train as run_core
+    from lego_core.store import RunReader
+
+    RunReader(run).recipe()
+    return run_core(["--resume", str(run)], _console())
+
+
+def _builtin_recipe(name: str) -> Path:
+    """A recipe of ours: beside the package in a clone, inside it in an installed wheel."""
+    import lego_core
+
+    package = Path(lego_core.__file__).parent
+    for folder in (package.parent / "recipes", package / "recipes"):
+        if (folder / f"{name}.toml").is_file():
+            return folder / f"{name}.toml"
+    raise UsageError(f"recipe {name}.toml is not in {package.parent / 'recipes'}; is the clone complete?")
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=120)

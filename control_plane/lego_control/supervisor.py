@@ -1,0 +1,172 @@
+"""The core as a child process, followed through its run directory.
+
+Invariants: the child's exit code is ours; SIGINT and SIGTERM reach it, and we wait for it to put
+things away; it ends when we are killed; whatever a reader stumbles over, the child goes on (law 8).
+Knows nothing of what is trained.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from rich.console import Console
+
+from lego_core.store import RunReader
+from lego_harness.errors import InfrastructureError, LegoError
+from lego_tui.glance import look
+from lego_tui.progress import Display, make_display
+
+LOOK_EVERY_S = 0.5
+CORE = (sys.executable, "-m", "lego_core.launch")
+NEEDED = ("torch", "ray", "transformers")
+_PATIENCE = 3
+"""A child that was asked to end so many times is killed."""
+_PR_SET_PDEATHSIG = 1
+_RUN_LINE = "run: "
+
+
+def train(arguments: Sequence[str], console: Console, core: Sequence[str] = CORE) -> int:
+    """Run the core to its end with a display; its exit code, 128 + n where signal n ended it."""
+    _refuse_without_core()
+    with make_display(console) as display, _child([*core, *arguments]) as child:
+        run = _follow(child, display)
+        code = child.wait()
+    _conclude(console, run, code)
+    return code if code >= 0 else 128 - code
+
+
+def run_module(module: str, arguments: Sequence[str]) -> int:
+    """Run a module of the core that talks to the terminal itself; its exit code."""
+    _refuse_without_core()
+    with _child([sys.executable, "-m", module, *arguments], piped=False) as child:
+        code = child.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _refuse_without_core() -> None:
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InfrastructureError(
+            f"training needs {', '.join(missing)}, not installed for {sys.executable}; "
+            "run make setup and use .venv/bin/lego"
+        )
+
+
+@contextmanager
+def _child(command: Sequence[str], *, piped: bool = True) -> Generator[subprocess.Popen[str]]:
+    """A process in a session of its own, so that a Ctrl-C reaches it once: through us."""
+    pipe = subprocess.PIPE if piped else None
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        preexec_fn=_end_with_parent,
+    )
+    requests = 0
+
+    def forward(number: int, frame: object) -> None:
+        nonlocal requests
+        requests += 1
+        child.send_signal(number if requests < _PATIENCE else signal.SIGKILL)
+
+    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            child.wait()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for stream in (child.stdout, child.stderr):
+            if stream:
+                stream.close()
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _follow(child: subprocess.Popen[str], display: Display) -> Path | None:
+    """Show the run until its process ends; the run's directory once the child has named it."""
+    assert child.stdout is not None
+    assert child.stderr is not None
+    threads = [threading.Thread(target=_pass_on, args=(child.stderr, display), daemon=True)]
+    threads[0].start()
+    run = _named_run(child.stdout, display)
+    threads.append(threading.Thread(target=_pass_on, args=(child.stdout, display), daemon=True))
+    threads[1].start()
+    if run is not None:
+        _watch(child, run, display)
+    child.wait()
+    for thread in threads:
+        thread.join(timeout=5)  # a grandchild may hold the pipe open for longer
+    return run
+
+
+def _named_run(stdout: IO[str], display: Display) -> Path | None:
+    for line in stdout:
+        if line.startswith(_RUN_LINE):
+            return Path(line.removeprefix(_RUN_LINE).rstrip("\n"))
+        display.note(line.rstrip())
+    return None
+
+
+def _pass_on(stream: IO[str], display: Display) -> None:
+    for line in stream:
+        display.note(line.rstrip())
+
+
+def _watch(child: subprocess.Popen[str], run: Path, display: Display) -> None:
+    reader = RunReader(run)
+    complaint = ""
+    is_over = False
+    while not is_over:
+        is_over = _has_ended(child)  # asked first, so that the last look sees the last step
+        try:
+            display.show(look(reader, reader.recipe()))
+        except LegoError as error:
+            if str(error) != complaint:
+                complaint = str(error)
+                display.note(f"lego: {complaint}")
+
+
+def _has_ended(child: subprocess.Popen[str]) -> bool:
+    try:
+        child.wait(timeout=LOOK_EVERY_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _conclude(console: Console, run: Path | None, code: int) -> None:
+    if run is None:
+        return
+    status = RunReader(run).status()
+    console.print(
+        f"\nThe run {status.value}: {run}"
+        if status != "interrupted"
+        else f"\nThe run was interrupted: {run}",
+        soft_wrap=True,
+    )
+    for command, meaning in (
+        (f"lego show {run}", "its steps as a table and a curve"),
+        (f"lego show {run} --json", "the same for programs"),
+        (f"tail {run}/events.jsonl", "what happened, in order"),
+    ):
+        console.print(f"  {command}   # {meaning}", soft_wrap=True, highlight=False)
+    if code != 0:
+        console.print(f"Continue it with: lego train --resume {run}", soft_wrap=True, highlight=False)

@@ -1,0 +1,196 @@
+"""The `lego` command, from what a person types to the exit code and the lines they get."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lego_control.cli import main
+from lego_core.store import RunWriter
+from tests.support.runs import heldout, recipe, step, write_run
+
+ISSUE_STEP_FIELDS = {
+    "step",
+    "policy_version",
+    "reward_mean",
+    "solved",
+    "groups",
+    "zero_variance_groups",
+    "pearson_r",
+    "mean_abs_dlogp",
+    "k3",
+    "routing_coverage",
+    "sampled",
+    "trained",
+    "masked",
+    "dropped",
+    "tokens_per_s",
+    "seconds",
+}
+
+
+def one_line(capsys: pytest.CaptureFixture[str]) -> str:
+    """What went to stderr, which must be one line and no traceback."""
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("lego: ")
+    return captured.err
+
+
+def test_show_json_gives_what_programs_were_promised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path)
+    assert main(["show", str(run), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert set(shown) == {"run", "status", "steps", "heldout", "config"}
+    assert (shown["run"], shown["status"]) == (str(run), "finished")
+    assert [set(s) for s in shown["steps"]] == [ISSUE_STEP_FIELDS] * 3
+    assert shown["steps"][1]["reward_mean"] == 0.2
+    assert shown["steps"][1]["masked"] == {"zero_variance": 100}
+    assert shown["heldout"] == [
+        {"step": 0, "solve_rate": 0.25, "n": 64},
+        {"step": 3, "solve_rate": 0.75, "n": 64},
+    ]
+    assert shown["config"] == recipe().model_dump(mode="json")
+
+
+def test_what_was_not_measured_is_null_for_programs_and_a_dash_for_people(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with RunWriter.create(tmp_path, recipe()) as writer:
+        writer.append_step(step(1, reward_mean=None, pearson_r=float("nan"), k3=float("inf")))
+    run = str(writer.layout.root)
+    assert main(["show", run, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["steps"][0]
+    assert (shown["reward_mean"], shown["pearson_r"], shown["k3"]) == (None, None, None)
+    assert main(["show", run]) == 0
+    assert "–" in capsys.readouterr().out
+
+
+def test_show_without_a_run_takes_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_run(Path("runs"))
+    newest = write_run(Path("runs"), steps=(1,))
+    assert main(["show", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["run"] == str(newest.resolve())
+
+
+def test_show_draws_every_step_the_evaluations_and_a_curve(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path)
+    assert main(["show", str(run)]) == 0
+    shown = capsys.readouterr().out
+    rows = [line.split() for line in shown.splitlines()]
+    assert [
+        "2",
+        "0.200",
+        "2/64",
+        "7/8",
+        "0.99999",
+        "1.0e-06",
+        "1.0e-12",
+        "1.00",
+        "900/1000",
+        "1",
+        "512",
+        "4",
+    ] in rows
+    assert "finished" in shown
+    assert "held-out at step 0: 25 % of 64 solved" in shown
+    assert "held-out at step 3: 75 % of 64 solved" in shown
+    assert [line.rstrip() for line in shown.splitlines() if "┤" in line][-4:] == [
+        "0.4 ┤",
+        "0.3 ┤  █",
+        "0.2 ┤ ██",
+        "0.1 ┤███",
+    ]
+
+
+def test_show_says_why_a_run_failed_without_obeying_markup(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = RunWriter.create(tmp_path, recipe())
+    writer.close("failed", "engine gone [bold]really[/bold]")
+    assert main(["show", str(writer.layout.root)]) == 0
+    assert "failed: engine gone [bold]really[/bold]" in capsys.readouterr().out
+
+
+def test_a_run_is_shown_while_it_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    writer = RunWriter.create(tmp_path, recipe())
+    writer.append_heldout(heldout())
+    assert main(["show", str(writer.layout.root)]) == 0
+    assert "running" in capsys.readouterr().out
+    writer.close("finished")
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["show", "nowhere"], "nowhere is no run: it has no run.json"),
+        (["show"], "no run in runs; start one with: lego quickstart"),
+        (["train", "nowhere.toml"], "recipe nowhere.toml: cannot be read as TOML"),
+        (["train"], "got neither of RECIPE and --resume, expected one"),
+        (["train", "r.toml", "--resume", "x"], "got both of RECIPE and --resume"),
+        (["train", "--resume", "nowhere"], "nowhere is no run"),
+        (["train", "--resume", "x", "--set", "train.steps=1"], "a resumed one keeps the recipe"),
+        (
+            ["train", "good.toml", "--set", "train.stepz=1"],
+            "unknown key 'train.stepz' (did you mean 'steps'?)",
+        ),
+        (["train", "good.toml", "--set", "steps"], "--set got 'steps', expected section.key=value"),
+        (["train", "good.toml", "--seed", "-1"], "Invalid value for '--seed'"),
+        (["train", "bad.toml"], "unknown key 'trian'"),
+        (["quickstart", "--harness", "emacs"], "Invalid value for '--harness'"),
+        (["quickstart", "--sandbox", "none"], "Invalid value for '--sandbox'"),
+        (["qickstart"], "No such command 'qickstart'"),
+        (["show", "--jsno"], "No such option"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_2(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("good.toml").write_text("[train]\nsteps = 1\n")
+    Path("bad.toml").write_text("[trian]\nsteps = 1\n")
+    assert main(command) == 2
+    assert says in one_line(capsys)
+    assert {path.name for path in tmp_path.iterdir()} == {"good.toml", "bad.toml"}
+
+
+def test_a_broken_run_is_one_line_and_exit_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path)
+    (run / "steps.jsonl").write_text('{"step": 1}\n')
+    assert main(["show", str(run)]) == 3
+    assert "steps.jsonl:1: StepRecord: field 'clip_fraction' is missing" in one_line(capsys)
+
+
+def test_training_without_its_libraries_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("lego_control.supervisor.NEEDED", ("a_library_nobody_has",))
+    (tmp_path / "r.toml").write_text("[train]\nsteps = 1\n")
+    assert main(["train", str(tmp_path / "r.toml")]) == 3
+    assert "training needs a_library_nobody_has" in one_line(capsys)
+
+
+@pytest.mark.parametrize("flags", [["--json"], []])
+def test_a_reader_that_goes_away_causes_no_traceback(tmp_path: Path, flags: list[str]) -> None:
+    command = [sys.executable, "-m", "lego_control", "show", str(write_run(tmp_path)), *flags]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.stderr, done.returncode) == ("", 1)

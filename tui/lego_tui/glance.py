@@ -1,0 +1,94 @@
+"""What one look at a run says, as plain values.
+
+Owns the numbers a person is shown while a run goes on: how far it is, how it does, how long it will
+take. Pure: a function of a `RunReader`. Draws nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lego_core.config import Recipe
+from lego_core.store import Event, RunReader
+from lego_core.types import HeldoutRecord, StepRecord
+
+STAGES = {
+    "tasks": "preparing and proving the tasks",
+    "policy": "preparing the policy",
+    "engine": "starting engine, trainer and workers",
+    "rollout": "rollouts",
+    "evaluate": "held-out evaluation",
+    "train": "training",
+}
+"""Stage event → words; a stage without an entry is shown by its own name."""
+_RECENT = 5
+"""Steps the pace is taken from."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Glance:
+    """A run at one moment."""
+
+    name: str
+    stage: str
+    """In words; empty before the first stage and after the last."""
+    stage_done: int
+    """Rollouts of the current stage that are recorded."""
+    stage_total: int
+    """Rollouts the current stage waits for; 0 in a stage without any."""
+    total_steps: int
+    steps: tuple[StepRecord, ...]
+    heldout: tuple[HeldoutRecord, ...]
+    seconds_left: float | None
+    """None until a step has shown the pace."""
+
+
+def look(reader: RunReader, recipe: Recipe) -> Glance:
+    """Look at a run once. Raises InfrastructureError where a file of it is broken."""
+    steps, heldout = reader.steps(), reader.heldout()
+    stage = next((event for event in reversed(reader.events()) if event.kind == "stage"), None)
+    done, total = _rollouts(reader, recipe, stage)
+    return Glance(
+        name=reader.layout.root.name,
+        stage=STAGES.get(_text(stage, "stage"), _text(stage, "stage")),
+        stage_done=done,
+        stage_total=total,
+        total_steps=recipe.train.steps,
+        steps=steps,
+        heldout=heldout,
+        seconds_left=_seconds_left(recipe, steps, heldout),
+    )
+
+
+def _text(event: Event | None, field: str) -> str:
+    return str(event.fields.get(field, "")) if event else ""
+
+
+def _rollouts(reader: RunReader, recipe: Recipe, stage: Event | None) -> tuple[int, int]:
+    """Recorded and expected rollouts of a stage that samples; a repeated rollout counts once."""
+    step = stage.fields.get("step") if stage else None
+    kind = _text(stage, "stage")
+    if not isinstance(step, int) or kind not in ("rollout", "evaluate"):
+        return 0, 0
+    if kind == "rollout":
+        prefix, total = f"s{step:05d}.", recipe.rollout.groups_per_step * recipe.rollout.group_size
+    else:
+        prefix, total = f"e{step:05d}.", min(recipe.eval.num_tasks, recipe.tasks.num_heldout)
+    ids = {entry.id.partition("~")[0] for entry in reader.trajectory_index() if entry.id.startswith(prefix)}
+    return len(ids), total
+
+
+def _seconds_left(
+    recipe: Recipe, steps: Sequence[StepRecord], heldout: Sequence[HeldoutRecord]
+) -> float | None:
+    """Pace of the last steps and of the last evaluation, times what is still to come."""
+    if not steps:
+        return None
+    recent = [record.seconds.get("total", 0.0) for record in steps[-_RECENT:]]
+    last, total = steps[-1].step, recipe.train.steps
+    every = recipe.eval.every
+    due = {total} | (set(range(every, total + 1, every)) if every else set[int]())
+    evaluations = len([step for step in due - {record.step for record in heldout} if step >= last])
+    evaluation_s = heldout[-1].seconds if heldout else 0.0
+    return max(total - last, 0) * sum(recent) / len(recent) + evaluations * evaluation_s
