@@ -23,7 +23,7 @@ from rich.console import Console
 from lego_core.store import RunReader
 from lego_harness.errors import InfrastructureError, LegoError
 from lego_tui.glance import look
-from lego_tui.progress import Display, make_display
+from lego_tui.progress import Display, can_redraw, make_display
 
 LOOK_EVERY_S = 0.5
 CORE = (sys.executable, "-m", "lego_core.launch")
@@ -37,7 +37,9 @@ _RUN_LINE = "run: "
 def train(arguments: Sequence[str], console: Console, core: Sequence[str] = CORE) -> int:
     """Run the core to its end with a display; its exit code, 128 + n where signal n ended it."""
     _refuse_without_core()
-    with make_display(console) as display, _child([*core, *arguments]) as child:
+    # On a terminal the core's complaints are shown above the panel; elsewhere they are stderr's.
+    stderr = subprocess.PIPE if can_redraw(console) and sys.stderr.isatty() else None
+    with make_display(console) as display, _child([*core, *arguments], subprocess.PIPE, stderr) as child:
         run = _follow(child, display)
         code = child.wait()
     _conclude(console, run, code)
@@ -47,7 +49,7 @@ def train(arguments: Sequence[str], console: Console, core: Sequence[str] = CORE
 def run_module(module: str, arguments: Sequence[str]) -> int:
     """Run a module of the core that talks to the terminal itself; its exit code."""
     _refuse_without_core()
-    with _child([sys.executable, "-m", module, *arguments], piped=False) as child:
+    with _child([sys.executable, "-m", module, *arguments]) as child:
         code = child.wait()
     return code if code >= 0 else 128 - code
 
@@ -62,14 +64,15 @@ def _refuse_without_core() -> None:
 
 
 @contextmanager
-def _child(command: Sequence[str], *, piped: bool = True) -> Generator[subprocess.Popen[str]]:
+def _child(
+    command: Sequence[str], stdout: int | None = None, stderr: int | None = None
+) -> Generator[subprocess.Popen[str]]:
     """A process in a session of its own, so that a Ctrl-C reaches it once: through us."""
-    pipe = subprocess.PIPE if piped else None
     child = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
-        stdout=pipe,
-        stderr=pipe,
+        stdout=stdout,
+        stderr=stderr,
         text=True,
         errors="replace",
         start_new_session=True,
@@ -103,12 +106,9 @@ def _end_with_parent() -> None:
 def _follow(child: subprocess.Popen[str], display: Display) -> Path | None:
     """Show the run until its process ends; the run's directory once the child has named it."""
     assert child.stdout is not None
-    assert child.stderr is not None
-    threads = [threading.Thread(target=_pass_on, args=(child.stderr, display), daemon=True)]
-    threads[0].start()
+    threads = [_pass_on(child.stderr, display)] if child.stderr else []
     run = _named_run(child.stdout, display)
-    threads.append(threading.Thread(target=_pass_on, args=(child.stdout, display), daemon=True))
-    threads[1].start()
+    threads.append(_pass_on(child.stdout, display))
     if run is not None:
         _watch(child, run, display)
     child.wait()
@@ -125,9 +125,16 @@ def _named_run(stdout: IO[str], display: Display) -> Path | None:
     return None
 
 
-def _pass_on(stream: IO[str], display: Display) -> None:
-    for line in stream:
-        display.note(line.rstrip())
+def _pass_on(stream: IO[str], display: Display) -> threading.Thread:
+    """Hand a stream's lines to the display from a thread, so that a full pipe never blocks the core."""
+
+    def work() -> None:
+        for line in stream:
+            display.note(line.rstrip())
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
 
 
 def _watch(child: subprocess.Popen[str], run: Path, display: Display) -> None:

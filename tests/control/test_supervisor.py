@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pty
 import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ import sys
 from rich.console import Console
 from lego_control.supervisor import train
 core = [sys.executable, "-m", "tests.support.pretend_core"]
-console = Console(width=150, force_terminal="--live" in sys.argv)
+console = Console(width=150, force_terminal="--live" in sys.argv or None)
 sys.exit(train(sys.argv[1:3], console, core=core))
 """
 
@@ -31,6 +33,7 @@ def supervise(runs: Path, behaviour: str, *flags: str) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
         cwd=ROOT,
+        env={**os.environ, "TERM": "xterm"},
     )
 
 
@@ -86,9 +89,11 @@ def test_a_terminal_gets_a_panel_with_the_last_step(tmp_path: Path) -> None:
         assert words in output
 
 
-def test_a_refusal_before_the_run_is_passed_on_as_it_is(tmp_path: Path) -> None:
-    code, output = run_to_end(tmp_path, "refuse")
-    assert (code, output) == (3, "lego: no sandbox backend; install bubblewrap\n")
+def test_a_refusal_before_the_run_is_one_line_on_stderr(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SUPERVISE, str(tmp_path), "refuse"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == "lego: no sandbox backend; install bubblewrap\n"
 
 
 def test_a_killed_core_is_told_with_the_way_to_go_on(tmp_path: Path) -> None:
@@ -102,8 +107,32 @@ def test_a_killed_core_is_told_with_the_way_to_go_on(tmp_path: Path) -> None:
 def test_a_talkative_core_neither_blocks_nor_is_obeyed(tmp_path: Path) -> None:
     code, output = run_to_end(tmp_path, "flood")
     assert code == 0
-    assert output.count("chatter ") == 20_000
-    assert "chatter 19999 [red]" in output
+    assert output.count("chatter ") == 2_000
+    assert "chatter 1999 [red] xxx" in output
+
+
+@pytest.mark.parametrize(("kind", "shows"), [("xterm", "3 of 3"), ("dumb", "step 3/3")])
+def test_on_a_terminal_both_the_core_and_the_run_are_seen(tmp_path: Path, kind: str, shows: str) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", SUPERVISE, str(tmp_path), "flood"]
+    with subprocess.Popen(
+        command, stdout=theirs, stderr=theirs, cwd=ROOT, env={**os.environ, "TERM": kind}
+    ) as process:
+        os.close(theirs)
+        output = b"".join(pieces(ours)).decode()
+    os.close(ours)
+    assert process.returncode == 0
+    assert output.count("chatter ") == 2_000
+    assert shows in output
+    assert f"The run finished: {newest_run(tmp_path)}" in output
+
+
+def pieces(terminal: int) -> Iterator[bytes]:
+    while True:
+        try:
+            yield os.read(terminal, 65536)
+        except OSError:  # Linux says EIO once the other side is closed
+            return
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

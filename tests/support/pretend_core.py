@@ -31,8 +31,9 @@ def main(runs_dir: Path, behaviour: str) -> int:
         writer.append_trajectory(trajectory(f"s{number:05d}.g00.r0"), step=number)
         writer.append_step(step(number))
     if behaviour == "flood":
-        for number in range(20_000):
-            print(f"chatter {number} [red]", file=sys.stderr if number % 2 else sys.stdout)
+        for number in range(2_000):
+            line = f"chatter {number} [red] {'x' * 100}"
+            print(line, file=sys.stderr if number % 2 else sys.stdout)
     if behaviour == "crash":
         signal.raise_signal(signal.SIGKILL)
     if behaviour == "wait":

@@ -40,8 +40,13 @@ class Display(Protocol):
 
 
 def make_display(console: Console) -> Display:
-    """A live panel on a terminal, plain lines in a file or pipe."""
-    return LiveDisplay(console) if console.is_terminal else LineDisplay(console)
+    """A live panel where one can be drawn, plain lines elsewhere."""
+    return LiveDisplay(console) if can_redraw(console) else LineDisplay(console)
+
+
+def can_redraw(console: Console) -> bool:
+    """True on a terminal that can move its cursor; a file, a pipe and `TERM=dumb` cannot."""
+    return console.is_terminal and not console.is_dumb_terminal
 
 
 class LiveDisplay:
@@ -64,7 +69,7 @@ class LiveDisplay:
         self._live.update(panel(glance), refresh=True)
 
     def note(self, line: str) -> None:
-        self._console.print(Text(line))
+        self._console.print(Text(line), soft_wrap=True)
 
 
 class LineDisplay:
