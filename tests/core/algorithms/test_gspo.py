@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -110,7 +111,7 @@ def test_micro_batches_add_up_to_the_batch_however_it_is_cut(tokens, cuts):
 
     whole, whole_grad = gradient_of([slice(0, len(tokens))])
     edges = [0, *sorted(min(c, len(tokens)) for c in cuts), len(tokens)]
-    pieces = [slice(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+    pieces = [slice(a, b) for a, b in itertools.pairwise(edges) if b > a]
     parts, parts_grad = gradient_of(pieces)
     assert parts == pytest.approx(whole, rel=1e-9, abs=1e-12)
     assert torch.allclose(parts_grad, whole_grad, rtol=1e-9, atol=1e-12)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -28,7 +30,7 @@ def trajectory(rollout_id, *, reward=None, stop=StopReason.COMPLETED, turns=(3, 
         starts = np.cumsum([0, *[2 + n for n in turns]])
         owned = [
             mask & (np.arange(len(ids)) >= a) & (np.arange(len(ids)) < b)
-            for a, b in zip(starts, starts[1:], strict=False)
+            for a, b in itertools.pairwise(starts)
         ]
     owned[0][np.flatnonzero(owned[0])[:lose]] = False
     return Trajectory(
@@ -150,7 +152,7 @@ def test_a_sampled_token_that_no_branch_owns_is_an_error_with_the_rollout_named(
 
 
 ROLLOUTS = st.builds(
-    lambda stop, reward, turns, split: dict(stop=stop, reward=reward, turns=turns, split=split),
+    lambda stop, reward, turns, split: {"stop": stop, "reward": reward, "turns": turns, "split": split},
     st.sampled_from(list(StopReason)),
     st.sampled_from([None, 0.0, 0.5, 1.0]),
     st.lists(st.integers(1, 4), max_size=3),
