@@ -20,7 +20,7 @@ from typing import IO
 
 from rich.console import Console
 
-from lego_core.store import RunReader
+from lego_core.store import RunReader, RunStatus
 from lego_harness.errors import InfrastructureError, LegoError
 from lego_tui.glance import look
 from lego_tui.progress import Display, can_redraw, make_display
@@ -160,20 +160,18 @@ def _has_ended(child: subprocess.Popen[str]) -> bool:
 
 
 def _conclude(console: Console, run: Path | None, code: int) -> None:
+    """Where the run lies, how it ended, and what to type next."""
     if run is None:
         return
     status = RunReader(run).status()
-    console.print(
-        f"\nThe run {status.value}: {run}"
-        if status != "interrupted"
-        else f"\nThe run was interrupted: {run}",
-        soft_wrap=True,
-    )
-    for command, meaning in (
-        (f"lego show {run}", "its steps as a table and a curve"),
-        (f"lego show {run} --json", "the same for programs"),
-        (f"tail {run}/events.jsonl", "what happened, in order"),
-    ):
-        console.print(f"  {command}   # {meaning}", soft_wrap=True, highlight=False)
+    was = "was " if status is RunStatus.INTERRUPTED else ""
+    lines = [
+        f"\nThe run {was}{status.value}: {run}",
+        f"  lego show {run}   # its steps as a table and a curve",
+        f"  lego show {run} --json   # the same for programs",
+        f"  tail {run}/events.jsonl   # what happened, in order",
+    ]
     if code != 0:
-        console.print(f"Continue it with: lego train --resume {run}", soft_wrap=True, highlight=False)
+        lines.append(f"Continue it with: lego train --resume {run}")
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False, markup=False)

@@ -151,8 +151,14 @@ def _add_step(rows: Table, glance: Glance) -> None:
 
 def _bar(done: int, total: int, text: str) -> Table:
     bar = Table.grid(padding=(0, 2))
-    bar.add_row(f"{done} of {total}", ProgressBar(total=max(total, 1), completed=done, width=30), text)
+    bar.add_row(f"{done} of {total}", _line(done, total), text)
     return bar
+
+
+def _line(done: int, total: int) -> ProgressBar:
+    return ProgressBar(
+        total=max(total, 1), completed=done, width=30, complete_style="green", finished_style="green"
+    )
 
 
 def _stage(glance: Glance) -> Table | Text:

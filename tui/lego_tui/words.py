@@ -20,7 +20,7 @@ def small(value: float | None) -> str:
 
 def percent(share: float | None) -> str:
     """A share as whole per cent."""
-    return "–" if share is None or not math.isfinite(share) else f"{100 * share:.0f} %"
+    return "–" if share is None or not math.isfinite(100 * share) else f"{100 * share:.0f} %"
 
 
 def duration(seconds: float | None) -> str:
