@@ -8,6 +8,7 @@ engine never saw. Compares canonical messages only; what counts as an unchanged 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import replace
 from typing import Any, cast
 
 from lego_harness.errors import AlignmentError
@@ -34,6 +35,35 @@ def new_messages(
     added = request.messages[len(held) :]
     _refuse_foreign_turns(added, len(held))
     return added
+
+
+def messages_without_last_reply(
+    asked: Sequence[Message], sampled_at: Set[int], tools: Sequence[Tool], request: Request
+) -> bool:
+    """True when `request` is the last one, `asked`, continued as if its reply had never come.
+
+    Harnesses do so when they cannot read a reply: they add a complaint behind the messages, or to
+    the last of them.
+    """
+    others = request.messages[: len(asked)]
+    if not asked or len(others) < len(asked) or len(asked) - 1 in sampled_at:
+        return False
+    last, other = asked[-1], others[-1]
+    has_grown = _has_grown(last, other)
+    if other != last and not has_grown:
+        return False
+    resumed = replace(request, messages=[*others[:-1], last, *request.messages[len(asked) :]])
+    try:
+        added = new_messages(asked[:-1], sampled_at, tools, resumed)
+    except AlignmentError:
+        return False
+    return has_grown or len(added) > 1
+
+
+def _has_grown(last: Message, other: Message) -> bool:
+    """The same message with text behind it."""
+    same_but_text = other == {**last, "content": other["content"]}
+    return same_but_text and other != last and other["content"].startswith(last["content"])
 
 
 def _too_short(index: int, num_held: int, sampled_at: Set[int]) -> str:

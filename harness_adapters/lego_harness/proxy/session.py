@@ -1,8 +1,8 @@
 """One rollout's conversation with the proxy: its turns, its budget, its end.
 
-    request → retry? → within budget? → extends what we hold? → engine → recorded → reply
+    request → retry? → within budget? → attaches where? → engine → recorded → reply
 
-Owns the token record of the rollout. Invariants: a turn is recorded whole or not at all; ids are
+Owns what may be asked of the engine, and when no more. Invariants: a turn is recorded whole or not at all; ids are
 never rewritten; the first failure or used-up budget ends the session, sets `ended`, and every later
 request is refused. One request at a time: callers hold `exchange` from reading to delivery. Speaks
 no wire format.
@@ -21,13 +21,12 @@ import numpy as np
 
 from lego_harness.adapters.base import Endpoint
 from lego_harness.errors import AlignmentError, EngineError, UsageError
-from lego_harness.proxy.align import new_messages
 from lego_harness.proxy.boundary import checked
-from lego_harness.proxy.conversation import FinishReason, Message, Reply, Request, Tool
+from lego_harness.proxy.conversation import FinishReason, Message, Reply, Request
+from lego_harness.proxy.graph import Attachment, Fork, Mark, MessageGraph
 from lego_harness.proxy.parse import ParsedReply, parse_reply
 from lego_harness.proxy.refusal import Refusal
 from lego_harness.proxy.render import Renderer
-from lego_harness.proxy.tokens import TokenPath
 from lego_harness.proxy.upstream import Engine
 from lego_harness.types import (
     Branch,
@@ -49,9 +48,11 @@ class Capture:
 
     turns: tuple[Turn, ...]
     branches: tuple[Branch, ...]
-    """One as long as conversations are linear; none when nothing was sampled."""
+    """The conversation as it ended, then one per dropped reply; none when nothing was sampled."""
     messages: tuple[dict[str, Any], ...]
     """The canonical conversation, the policy's turns as they were sampled."""
+    forks: tuple[Fork, ...]
+    """Where the conversation was not linear, and why."""
     asked: tuple[dict[str, Any], ...]
     """Per turn, the sampling parameters and model name the harness wanted."""
     stop: StopReason | None
@@ -83,13 +84,9 @@ class Session:
         self._sampling, self._budget = sampling, budget
         self._on_close = on_close
         self._opened_s = time.monotonic()
-        self._path = TokenPath()
-        self._is_open_turn = False  # the last sampled token is no end-of-turn token
+        self._graph = MessageGraph()
         self._turns: list[Turn] = []
         self._asked: list[dict[str, Any]] = []
-        self._messages: list[Message] = []
-        self._sampled_at: set[int] = set()
-        self._tools: list[Tool] = []
         self._undelivered: tuple[str, Reply] | None = None
         self._call: asyncio.Future[Generation] | None = None
         self._stop: StopReason | None = None
@@ -105,11 +102,7 @@ class Session:
             return self._undelivered[1]
         try:
             self._check_budget()
-            added = (
-                new_messages(self._messages, self._sampled_at, self._tools, request) if self._turns else None
-            )
-            delta = self._render(request, added)
-            return await self._take_turn(request, delta)
+            return await self._take_turn(request, self._graph.locate(request))
         except AlignmentError as error:
             raise self.end(StopReason.FAILED_ALIGNMENT, f"after turn {len(self._turns)}: {error}") from error
         except EngineError as error:
@@ -146,8 +139,9 @@ class Session:
                 self._call.cancel()
         return Capture(
             turns=tuple(self._turns),
-            branches=(self._path.branch(),) if self._turns else (),
-            messages=tuple(dict(message) for message in self._messages),
+            branches=self._graph.branches(),
+            messages=self._graph.shown(),
+            forks=tuple(self._graph.forks),
             asked=tuple(self._asked),
             stop=self._stop,
             error=self._error,
@@ -164,24 +158,24 @@ class Session:
     def _tokens_left(self) -> int:
         return self._budget.max_tokens - sum(len(turn.sampled_ids) for turn in self._turns)
 
-    def _render(self, request: Request, added: list[Message] | None) -> TokenIds:
-        """Context ids behind the last sampled token; the whole context at the first turn."""
+    async def _take_turn(self, request: Request, at: Attachment) -> Reply:
+        delta = self._render(request, at)
+        call = self._engine_request(np.concatenate([self._graph.ids_before(at.mark), delta]), at.mark)
+        started_s = time.monotonic() - self._opened_s
+        generation = await self._generate(call)
+        return self._record(request, at, call, delta, generation, started_s)
+
+    def _render(self, request: Request, at: Attachment) -> TokenIds:
+        """Context ids behind the mark; the whole context when nothing lies before it."""
         try:
-            if added is None:
+            if not at.mark.num_messages:
                 return np.array(self._renderer.render(request.messages, request.tools), np.int32)
-            closing = [self._renderer.vocabulary.end_of_turn] if self._is_open_turn else []
-            return np.array(closing + self._renderer.render_delta(added), np.int32)
+            closing = [self._renderer.vocabulary.end_of_turn] if at.mark.is_open else []
+            return np.array(closing + self._renderer.render_delta(at.added), np.int32)
         except UsageError as error:
             raise AlignmentError(str(error)) from error
 
-    async def _take_turn(self, request: Request, delta: TokenIds) -> Reply:
-        context = np.concatenate([self._path.ids(), delta])
-        call = self._engine_request(context)
-        started_s = time.monotonic() - self._opened_s
-        generation = await self._generate(call)
-        return self._record(request, call, delta, generation, started_s)
-
-    def _engine_request(self, context: TokenIds) -> GenerateRequest:
+    def _engine_request(self, context: TokenIds, mark: Mark) -> GenerateRequest:
         room = self._renderer.max_model_len - len(context)
         if room < 1:
             raise self.end(StopReason.TRUNCATED_TOKENS)
@@ -195,7 +189,7 @@ class Session:
                 seed=None if self._sampling.seed is None else call_seed(self._sampling.seed, index),
             ),
             stop_ids=self._renderer.vocabulary.stop_ids,
-            routes_from=self._path.num_routed,
+            routes_from=mark.num_routed,
         )
 
     async def _generate(self, call: GenerateRequest) -> Generation:
@@ -213,27 +207,29 @@ class Session:
             generation,
             call,
             vocab_size=self._renderer.vocabulary.size,
-            expert_shape=self._path.expert_shape,
+            expert_shape=self._graph.expert_shape,
         )
 
     def _record(
         self,
         request: Request,
+        at: Attachment,
         call: GenerateRequest,
         delta: TokenIds,
         generation: Generation,
         started_s: float,
     ) -> Reply:
         """Everything a turn changes, in one step without an await."""
-        self._path.append_context(delta)
-        start = len(self._path)
-        self._path.append_sampled(generation)
+        reply = self._reply(request, generation, len(call.context_ids))
+        is_open = int(generation.ids[-1]) != self._renderer.vocabulary.end_of_turn
+        path = self._graph.record(at, request, delta, generation, reply.message, is_open=is_open)
+        start = len(call.context_ids)
         self._turns.append(
             Turn(
                 index=len(self._turns),
-                context_ids=self._path.ids(0, start),
-                sampled_ids=self._path.ids(start),
-                logprobs=self._path.logprobs(start),
+                context_ids=path.ids(0, start),
+                sampled_ids=path.ids(start),
+                logprobs=path.logprobs(start),
                 routes=generation.routes,
                 routes_from=call.routes_from,
                 policy_version=generation.policy_version,
@@ -243,11 +239,6 @@ class Session:
                 ended_s=time.monotonic() - self._opened_s,
             )
         )
-        self._is_open_turn = generation.ids[-1] != self._renderer.vocabulary.end_of_turn
-        reply = self._reply(request, generation, start)
-        self._messages = [*self._messages, *request.messages[len(self._messages) :], reply.message]
-        self._sampled_at.add(len(self._messages) - 1)
-        self._tools = request.tools
         self._asked.append(request.asked)
         self._undelivered = (request.fingerprint, reply)
         return reply

@@ -46,6 +46,7 @@ class TokenPath:
         self._mask = _Column(np.bool_)
         self._logprobs = _Column(np.float32)
         self._versions = _Column(np.int32)
+        self._columns = (self._ids, self._mask, self._logprobs, self._versions)
         self._routes: list[Routes] = []
         self.num_routed = 0
         """Positions whose routing row is known; the next call asks for rows from here."""
@@ -77,16 +78,31 @@ class TokenPath:
             self._routes.append(generation.routes)
             self.num_routed += len(generation.routes)
 
-    def branch(self) -> Branch:
-        """The path as a record; every row of it shares memory with this object but the routes."""
-        length = len(self)
-        return Branch(
-            ids=self.ids(),
-            mask=self._mask.view(0, length),
-            logprobs=self._logprobs.view(0, length),
-            versions=self._versions.view(0, length),
-            routes=self._joined_routes(),
-        )
+    def copy(self, length: int, num_routed: int) -> TokenPath:
+        """A path of its own that begins with the first `length` tokens of this one."""
+        path = TokenPath()
+        for mine, other in zip(self._columns, path._columns, strict=True):
+            other.append(mine.view(0, length))
+        path._routes = self._routes_before(num_routed)
+        path.num_routed = num_routed
+        return path
+
+    def branch(self, owned_from: int = 0) -> Branch:
+        """The path as a record; tokens before `owned_from` are context, owned by another branch."""
+        ids, mask, logprobs, versions = (column.view(0, len(self)) for column in self._columns)
+        if owned_from:
+            mask, logprobs, versions = mask.copy(), logprobs.copy(), versions.copy()
+            mask[:owned_from], logprobs[:owned_from], versions[:owned_from] = False, 0, -1
+        return Branch(ids=ids, mask=mask, logprobs=logprobs, versions=versions, routes=self._joined_routes())
+
+    def _routes_before(self, num_routed: int) -> list[Routes]:
+        kept: list[Routes] = []
+        for block in self._routes:
+            if num_routed <= 0:
+                break
+            kept.append(block[:num_routed])
+            num_routed -= len(block)
+        return kept
 
     def _append(self, ids: TokenIds, logprobs: NDArray[np.float32], *, sampled: bool, version: int) -> None:
         self._ids.append(ids)
