@@ -111,7 +111,10 @@ class VllmEngine:
         await self._llm.abort(request_id)
 
     async def publish(self, path: Path, version: int) -> None:
-        """Replace the weights; calls in flight are frozen meanwhile. A failure ends this engine."""
+        """Replace the weights; calls in flight are frozen meanwhile. A failure half-way ends this
+        engine, since it may then hold a mixture."""
+        if not await asyncio.to_thread(path.exists):
+            raise EngineError(f"publishing version {version} refused: there are no weights at {path}")
         self._open.clear()
         try:
             async with self._call(f"publishing version {version}"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,10 +61,19 @@ class TorchEngine:
         call = self._calls[request.request_id] = _Call()
         try:
             async with self._turn:
-                return await asyncio.to_thread(self._sample, request, call)
+                work = asyncio.create_task(asyncio.to_thread(self._sample, request, call))
+                return await self._until_the_thread_ends(work, call)
         finally:
-            call.cancelled = True
             self._calls.pop(request.request_id, None)
+
+    async def _until_the_thread_ends(self, work: asyncio.Task[Generation], call: _Call) -> Generation:
+        """A cancelled call keeps its turn until its thread has noticed: the model is not shared."""
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            call.cancelled = True
+            await work
+            raise
 
     async def abort(self, request_id: str) -> None:
         """Free a call's work; unknown ids are ignored."""
@@ -85,18 +95,20 @@ class TorchEngine:
         self._model = None
 
     def _load(self, path: Path) -> Any:
-        import torch
-        from safetensors.torch import load_file
-        from transformers import AutoConfig, AutoModelForCausalLM
+        if path.is_dir():
+            return self._hooked(path)
+        with tempfile.TemporaryDirectory(prefix="lego-weights-") as folder:
+            # transformers loads folders: the model's configuration beside the new weights
+            (Path(folder) / "config.json").symlink_to((self._spec.model_dir / "config.json").resolve())
+            (Path(folder) / "model.safetensors").symlink_to(path.resolve())
+            return self._hooked(Path(folder))
 
-        files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
-        tensors = {name: tensor for file in files for name, tensor in load_file(file).items()}
-        model = AutoModelForCausalLM.from_pretrained(
-            None,  # type: ignore[arg-type]
-            config=AutoConfig.from_pretrained(self._spec.model_dir),
-            state_dict=tensors,
-            dtype=getattr(torch, self._spec.config.dtype),
-        ).eval()
+    def _hooked(self, folder: Path) -> Any:
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        dtype = getattr(torch, self._spec.config.dtype)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
         for layer in model.model.layers:
             if hasattr(layer.mlp, "gate"):
                 layer.mlp.gate.register_forward_hook(lambda _m, _i, out: self._routes.append(out[2]))
@@ -117,8 +129,8 @@ class TorchEngine:
         with torch.inference_mode():
             for _ in range(min(request.sampling.max_tokens, limit - n)):
                 self._routes.clear()
-                output = self._model(tokens, past_key_values=cache, use_cache=True)
-                cache = output.past_key_values
+                output = self._model(tokens, cache=cache, use_cache=True)
+                cache = output.cache
                 rows.append(torch.stack(self._routes, 1) if self._routes else torch.empty(0))
                 logp = processed_logprobs(output.logits[0, -1], request.sampling)
                 token = _draw(logp, request.sampling, random)

@@ -1,0 +1,46 @@
+"""Rollouts straight from an engine, without a harness: contexts are random ids."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+
+from lego_core.types import Sample
+from lego_harness.proxy.upstream import Engine
+from lego_harness.types import GenerateRequest, Generation, Sampling
+
+
+def request(
+    name: str, *, context: int = 50, sampled: int = 100, vocab: int = 512, **changes
+) -> GenerateRequest:
+    """A call with a context drawn from `name`'s own seed."""
+    seed = sum(name.encode()) * 7919
+    ids = np.random.default_rng(seed).integers(0, vocab, context).astype(np.int32)
+    sampling = Sampling(max_tokens=sampled, seed=seed, temperature=changes.pop("temperature", 1.0))
+    return GenerateRequest(request_id=name, context_ids=ids, sampling=sampling, **{"stop_ids": (), **changes})
+
+
+def as_sample(call: GenerateRequest, reply: Generation, advantage: float = 1.0) -> Sample:
+    """The whole call as one sample; the last row has no route."""
+    n, m = len(call.context_ids), len(reply.ids)
+    mask = np.arange(n + m) >= n
+    logprobs = np.zeros(n + m, np.float32)
+    logprobs[n:] = reply.logprobs
+    routes = None
+    if reply.routes is not None:
+        routes = np.concatenate([reply.routes, np.full((1, *reply.routes.shape[1:]), -1, np.int16)])
+    return Sample(
+        rollout_id=call.request_id,
+        ids=np.concatenate([call.context_ids, reply.ids]),
+        mask=mask,
+        rollout_logprobs=logprobs,
+        advantage=advantage,
+        routes=routes,
+    )
+
+
+async def sample_many(engine: Engine, calls: list[GenerateRequest]) -> list[Sample]:
+    """All calls at once."""
+    replies = await asyncio.gather(*[engine.generate(call) for call in calls])
+    return [as_sample(call, reply) for call, reply in zip(calls, replies, strict=True)]
