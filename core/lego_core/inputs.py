@@ -66,8 +66,10 @@ async def prepare_model(recipe: Recipe) -> Path:
         return _checkpoint(Path(recipe.model.path))
     # A process of its own: warming up takes a gigabyte, which this one would keep for the whole run.
     program = [sys.executable, "-m", "lego_core.tiny"]
-    arguments = ["--harness", recipe.harness.name, "--seed", str(recipe.run.seed)]
-    process = await asyncio.create_subprocess_exec(*program, *arguments, stdout=asyncio.subprocess.PIPE)
+    arguments = ["--harness", recipe.harness.name, "--sandbox", recipe.sandbox.backend]
+    process = await asyncio.create_subprocess_exec(
+        *program, *arguments, "--seed", str(recipe.run.seed), stdout=asyncio.subprocess.PIPE
+    )
     try:
         output, _ = await process.communicate()
     finally:
