@@ -36,7 +36,7 @@ CANARIES = (
 )
 _PR_SET_DUMPABLE = 4
 _MAX_REPORT = 4_000_000
-_GUARDED = {"pytest", "_pytest", "pluggy", "unittest", "builtins", "json", "operator"}
+_GUARDED = {"pytest", "_pytest", "pluggy", "unittest", "builtins", "json", "operator", "__main__"}
 _PYTEST = ["-q", "-c", "/dev/null", "--noconftest", "-p", "no:cacheprovider", "--tb=line", "-W", "ignore"]
 Fingerprint = dict[tuple[str, ...], tuple[object, object]]
 

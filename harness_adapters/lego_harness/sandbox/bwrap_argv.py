@@ -65,8 +65,8 @@ def _namespaces(sandbox: Confinement) -> Iterator[str]:
     yield from ("--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox", "--cap-drop", "ALL")
     if sandbox.host_uid is None:
         yield from ("--unshare-user", "--uid", str(USER_ID), "--gid", str(USER_ID))
-    else:  # only until setpriv has changed the user
-        for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
+    else:  # only until setpriv has changed the user; the folder to start in may be closed to others
+        for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_DAC_READ_SEARCH"):
             yield from ("--cap-add", capability)
 
 

@@ -52,13 +52,7 @@ async def run_bounded(
     """
     started = time.monotonic()
     output, errors = bytearray(), bytearray()
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
+    process = await _spawn(argv, has_stdin=stdin is not None)
     ended = asyncio.ensure_future(_drive(process, stdin, output, errors, output_bytes))
     try:
         done, _ = await asyncio.wait([ended], timeout=timeout_s)
@@ -72,6 +66,27 @@ async def run_bounded(
         timed_out=not done,
         duration_s=time.monotonic() - started,
     )
+
+
+async def _spawn(argv: Sequence[str], *, has_stdin: bool) -> asyncio.subprocess.Process:
+    """Start to the end also when cancelled: asyncio can wait for ever on a half-connected process."""
+    spawning = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE if has_stdin else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(spawning)
+    except asyncio.CancelledError:
+        process = await spawning
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.communicate()
+        raise
 
 
 async def _drive(

@@ -67,16 +67,21 @@ def remove_tree(root: Path) -> None:
 
 
 def _regular_files(root: Path) -> Iterator[Path]:
-    root.chmod(0o700)
+    _open_up(root)
     for folder, folders, names in os.walk(root):
-        for name in sorted(folders):
-            if not Path(folder, name).is_symlink():
-                Path(folder, name).chmod(0o700)
         folders.sort()
+        for name in folders:
+            _open_up(Path(folder, name))
         for name in sorted(names):
             path = Path(folder, name)
             if stat.S_ISREG(path.lstat().st_mode):
                 yield path
+
+
+def _open_up(folder: Path) -> None:
+    """Let us list a folder that the agent closed; ours to change, as it runs under our user."""
+    if not folder.is_symlink() and not os.access(folder, os.R_OK | os.X_OK):
+        folder.chmod(0o700)
 
 
 def _read(path: Path, limit: int) -> bytes:

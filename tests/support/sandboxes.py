@@ -1,0 +1,48 @@
+"""Backends under test, and what the host can see of them."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+
+import pytest
+
+from lego_harness.sandbox.base import SandboxBackend
+from lego_harness.sandbox.choose import choose_backend
+
+BACKENDS = ["bubblewrap", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])]
+
+
+def backend_called(name: str) -> SandboxBackend:
+    return choose_backend(name)
+
+
+def unique_label() -> str:
+    return f"test-{uuid.uuid4().hex[:12]}"
+
+
+class Sleeper:
+    """A command that would run for ever, and a look for its processes on the host."""
+
+    def __init__(self) -> None:
+        self.argv = ["sleep", f"{uuid.uuid4().int % 10**9 + 10**9}"]
+        self.command = " ".join(self.argv)
+
+    def running(self) -> list[int]:
+        """Host process ids, inside any sandbox."""
+        return [
+            int(entry.parent.name) for entry in Path("/proc").glob("[0-9]*/cmdline") if self._is_in(entry)
+        ]
+
+    async def started(self, count: int = 1) -> None:
+        """Until `count` of them run."""
+        async with asyncio.timeout(60):
+            while len(self.running()) < count:  # noqa: ASYNC110 another process has no event for us
+                await asyncio.sleep(0.005)
+
+    def _is_in(self, cmdline: Path) -> bool:
+        try:
+            return cmdline.read_bytes().rstrip(b"\0").split(b"\0") == [word.encode() for word in self.argv]
+        except OSError:
+            return False
