@@ -27,9 +27,9 @@ class Section(BaseModel):
 
 
 class RunConfig(Section):
-    name: str = Field("run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    name: str = Field(default="run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
     runs_dir: str = "runs"
-    seed: int = Field(0, ge=0, lt=2**31)
+    seed: int = Field(default=0, ge=0, lt=2**31)
 
 
 class ModelConfig(Section):
@@ -42,8 +42,8 @@ class TasksConfig(Section):
     """`pool = "synth"` generates tasks; else a folder holding task folders."""
 
     pool: str = "synth"
-    num_train: int = Field(64, ge=1)
-    num_heldout: int = Field(96, ge=1)
+    num_train: int = Field(default=64, ge=1)
+    num_heldout: int = Field(default=96, ge=1)
 
 
 class HarnessConfig(Section):
@@ -55,55 +55,55 @@ class SandboxConfig(Section):
 
 
 class RolloutConfig(Section):
-    group_size: int = Field(8, ge=1)
-    groups_per_step: int = Field(64, ge=1)
-    temperature: float = Field(1.0, gt=0)
-    top_p: float = Field(1.0, gt=0, le=1)
-    max_turns: int = Field(200, ge=1)
-    max_tokens: int = Field(170_000, ge=1)
+    group_size: int = Field(default=8, ge=1)
+    groups_per_step: int = Field(default=64, ge=1)
+    temperature: float = Field(default=1.0, gt=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_turns: int = Field(default=200, ge=1)
+    max_tokens: int = Field(default=170_000, ge=1)
     """Sampled tokens of one rollout."""
-    max_tokens_per_turn: int = Field(8192, ge=1)
-    max_seconds: float = Field(2400.0, gt=0)
-    num_workers: int = Field(1, ge=1)
+    max_tokens_per_turn: int = Field(default=8192, ge=1)
+    max_seconds: float = Field(default=2400.0, gt=0)
+    num_workers: int = Field(default=1, ge=1)
     """Processes that run rollouts."""
-    concurrency: int = Field(4, ge=1)
+    concurrency: int = Field(default=4, ge=1)
     """Rollouts in flight per worker."""
 
 
 class TrainConfig(Section):
-    steps: int = Field(126, ge=1)
-    learning_rate: float = Field(1e-6, ge=0)
+    steps: int = Field(default=126, ge=1)
+    learning_rate: float = Field(default=1e-6, ge=0)
     adam_betas: tuple[Fraction, Fraction] = (0.9, 0.999)
-    adam_eps: float = Field(1e-8, gt=0)
-    weight_decay: float = Field(0.0, ge=0)
-    grad_clip: float = Field(1.0, gt=0)
-    updates_per_batch: int = Field(1, ge=1)
-    clip_low: float = Field(3e-4, gt=0)
-    clip_high: float = Field(4e-4, gt=0)
-    kl_coef: float = Field(1e-3, ge=0)
+    adam_eps: float = Field(default=1e-8, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    grad_clip: float = Field(default=1.0, gt=0)
+    updates_per_batch: int = Field(default=1, ge=1)
+    clip_low: float = Field(default=3e-4, gt=0)
+    clip_high: float = Field(default=4e-4, gt=0)
+    kl_coef: float = Field(default=1e-3, ge=0)
     advantage_std: bool = True
     """Divide centred rewards by the group's unbiased standard deviation."""
     routing_replay: bool = True
-    micro_batch_tokens: int = Field(16_384, ge=1)
+    micro_batch_tokens: int = Field(default=16_384, ge=1)
     """Padded tokens in one forward pass."""
-    checkpoint_every: int = Field(1, ge=1)
+    checkpoint_every: int = Field(default=1, ge=1)
 
 
 class EngineConfig(Section):
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
-    max_model_len: int = Field(4096, ge=128)
-    max_num_seqs: int = Field(16, ge=1)
-    kv_cache_gb: float = Field(1.0, gt=0)
-    timeout_s: float = Field(120.0, gt=0)
+    max_model_len: int = Field(default=4096, ge=128)
+    max_num_seqs: int = Field(default=16, ge=1)
+    kv_cache_gb: float = Field(default=1.0, gt=0)
+    timeout_s: float = Field(default=120.0, gt=0)
     """An engine call without an answer for this long is a failure, not a wait."""
 
 
 class EvalConfig(Section):
     """Held-out evaluation before the first step and after the last, and every `every` steps."""
 
-    temperature: float = Field(0.7, gt=0)
-    every: int = Field(0, ge=0)
-    num_tasks: int = Field(96, ge=1)
+    temperature: float = Field(default=0.7, gt=0)
+    every: int = Field(default=0, ge=0)
+    num_tasks: int = Field(default=96, ge=1)
 
 
 class Recipe(Section):
@@ -166,9 +166,9 @@ def _explain(error: Any) -> str:
     return f"{where}: {error['msg'].lower()}, got {error['input']!r}"
 
 
-def _suggestion(loc: tuple[Any, ...]) -> str:
-    known: Mapping[str, Any] = Recipe.model_fields
-    if len(loc) > 1 and loc[0] in known:
-        known = known[loc[0]].annotation.model_fields
-    close = difflib.get_close_matches(str(loc[-1]), known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(known)})"
+def _suggestion(loc: Sequence[Any]) -> str:
+    keys = list(Recipe.model_fields)
+    if len(loc) > 1 and isinstance(section := getattr(Recipe(), str(loc[0]), None), Section):
+        keys = list(type(section).model_fields)
+    close = difflib.get_close_matches(str(loc[-1]), keys, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(keys)})"
