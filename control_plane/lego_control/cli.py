@@ -110,12 +110,16 @@ def show(run: Path | None, for_programs: bool) -> int:
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder for the checkpoint.  [default: the cache]"
 )
-def tiny_model(harness: str, seed: int, out: Path | None) -> int:
+@click.option(
+    "--sandbox", type=SANDBOXES, default="auto", show_default=True, help="Where the harness is recorded."
+)
+def tiny_model(harness: str, seed: int, out: Path | None, sandbox: str) -> int:
     """Build the tiny policy that quickstart begins with, anew."""
     from lego_control.supervisor import run_module
 
     where = ["--out", str(out)] if out else []
-    return run_module("lego_core.tiny", ["--harness", harness, "--seed", str(seed), *where])
+    chosen = ["--harness", harness, "--seed", str(seed), "--sandbox", sandbox, *where]
+    return run_module("lego_core.tiny", ["--fresh", *chosen])
 
 
 @lego.command()
