@@ -38,9 +38,6 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, small_recip
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    shutil.which("bwrap") is None, reason="bubblewrap is not installed: make setup installs it"
-)
 def test_a_generated_pool_is_proven(
     tmp_path: Path, small_recipe: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
