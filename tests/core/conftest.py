@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
+
+# A loaded machine is no failure of a law.
+settings.register_profile("core", deadline=None)
+settings.load_profile("core")
 
 
 @pytest.fixture(scope="module")

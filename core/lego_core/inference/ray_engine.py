@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import ray
-from ray.exceptions import ActorDiedError, RayActorError, RayError, RayTaskError
+from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from lego_core.inference.engine import EngineSpec, VllmEngine, environment
 from lego_core.inference.torch_engine import TorchEngine
@@ -75,7 +75,7 @@ async def answer(call: Awaitable[T], what: str, timeout_s: float) -> T:
         if isinstance(cause, EngineError):
             raise EngineError(str(cause)) from None
         raise EngineError(f"{what} failed in the engine: {type(cause).__name__}: {cause}") from error
-    except (ActorDiedError, RayActorError) as error:
+    except RayActorError as error:
         raise EngineError(f"{what} failed: the engine process died; start a new one") from error
 
 

@@ -23,11 +23,27 @@ from lego_harness.errors import LegoError
 T = TypeVar("T")
 
 
-class TrainerActor(Trainer):
-    """`Trainer` plus what its owner asks of a process."""
+class TrainerActor:
+    """Holds a `Trainer`; made empty, so that a model that does not load is an answer and not a death."""
 
-    def pid(self) -> int:
+    _trainer: Trainer
+
+    def start(self, spec: TrainerSpec) -> int:
+        """Load the model; the process id."""
+        self._trainer = Trainer(spec)
         return os.getpid()
+
+    def train_step(self, samples: Sequence[Sample]) -> TrainMetrics:
+        return self._trainer.train_step(samples)
+
+    def export(self, path: Path) -> None:
+        self._trainer.export(path)
+
+    def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
+        self._trainer.save_checkpoint(directory, state)
+
+    def load_checkpoint(self, directory: Path) -> dict[str, Any]:
+        return self._trainer.load_checkpoint(directory)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +51,7 @@ class RayTrainer:
     """`lego_core.controller.TrainerClient` over an actor. Every method raises LegoError."""
 
     actor: Any
+    pid: int
 
     async def train_step(self, samples: Sequence[Sample]) -> TrainMetrics:
         return await _answer(self.actor.train_step.remote(tuple(samples)), "a training step")
@@ -47,9 +64,6 @@ class RayTrainer:
 
     async def load_checkpoint(self, directory: Path) -> dict[str, Any]:
         return await _answer(self.actor.load_checkpoint.remote(directory), f"checkpoint {directory}")
-
-    async def pid(self) -> int:
-        return await _answer(self.actor.pid.remote(), "the health check")
 
     def close(self) -> None:
         """End the actor; nothing is saved."""
@@ -78,6 +92,9 @@ async def start_trainer(spec: TrainerSpec, *, num_cpus: float = 0) -> RayTrainer
         "TOKENIZERS_PARALLELISM": "false",
     }
     options = {"num_cpus": num_cpus, "runtime_env": {"env_vars": variables}}
-    trainer = RayTrainer(actor=ray.remote(TrainerActor).options(**options).remote(spec))
-    await trainer.pid()
-    return trainer
+    actor: Any = ray.remote(TrainerActor).options(**options).remote()
+    try:
+        return RayTrainer(actor=actor, pid=await _answer(actor.start.remote(spec), "starting the trainer"))
+    except BaseException:
+        ray.kill(actor)
+        raise

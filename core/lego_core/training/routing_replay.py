@@ -99,8 +99,13 @@ def replaying(
             router.replayed = router.agreement = None
 
 
-def check_routes(samples: Sequence[Sample], *, num_layers: int, num_experts: int, top_k: int) -> None:
-    """Raise TrainingError for routes that are well-shaped and wrong, or not even that."""
+def check_routes(
+    samples: Sequence[Sample], layers: Sequence[int], *, num_layers: int, num_experts: int, top_k: int
+) -> None:
+    """Raise TrainingError for routes that are well-shaped and wrong, or not even that.
+
+    `layers` are the sparse ones; engines report columns for dense layers too, which mean nothing.
+    """
     for sample in samples:
         if sample.routes is None:
             continue
@@ -109,7 +114,7 @@ def check_routes(samples: Sequence[Sample], *, num_layers: int, num_experts: int
             raise TrainingError(
                 f"routes of rollout {sample.rollout_id} have shape {sample.routes.shape}, expected {expected}"
             )
-        if fault := _fault(sample.routes, num_experts):
+        if fault := _fault(sample.routes[:, list(layers)], num_experts):
             raise TrainingError(
                 f"routes of rollout {sample.rollout_id}: {fault}; they are not replayed blindly"
             )

@@ -177,6 +177,7 @@ class Trainer:
             config = self._model.config
             check_routes(
                 samples,
+                [layer for layer, _ in self._routers],
                 num_layers=config.num_hidden_layers,
                 num_experts=config.num_experts,
                 top_k=config.num_experts_per_tok,

@@ -1,0 +1,53 @@
+"""The trainer in its own process fails like a trainer, not like Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from lego_core.config import TrainConfig
+from lego_core.errors import CheckpointError, TrainingError
+from lego_core.training.ray_trainer import start_trainer
+from lego_core.training.trainer import TrainerSpec
+from lego_harness.errors import UsageError
+from tests.support.samples import random_sample
+from tests.support.tiny_model import build_random_model
+
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+
+
+def spec(model_dir):
+    return TrainerSpec(model_dir=model_dir, config=TrainConfig(), temperature=1.0)
+
+
+async def test_steps_exports_and_checkpoints_cross_the_process_border(ray_session, tmp_path):
+    trainer = await start_trainer(spec(build_random_model(tmp_path / "model", hidden=32)))
+    metrics = await trainer.train_step([random_sample("a"), random_sample("b", seed=1, advantage=-1.0)])
+    assert metrics.trained_tokens > 0
+    await trainer.export(tmp_path / "w.safetensors")
+    assert (tmp_path / "w.safetensors").stat().st_size > 0
+    await trainer.save_checkpoint(tmp_path / "c", {"step": 1})
+    assert await trainer.load_checkpoint(tmp_path / "c") == {"step": 1}
+    with pytest.raises(TrainingError, match=r"^an empty batch was given"):
+        await trainer.train_step([])
+    with pytest.raises(CheckpointError, match=r"^checkpoint .*nowhere cannot be read"):
+        await trainer.load_checkpoint(tmp_path / "nowhere")
+    trainer.close()
+
+
+async def test_a_model_that_does_not_load_is_a_usage_error(ray_session, tmp_path):
+    with pytest.raises(UsageError, match=f"^model {tmp_path}: transformers cannot load it"):
+        await start_trainer(spec(tmp_path))
+
+
+async def test_a_killed_trainer_is_one_clear_line(ray_session, tmp_path):
+    trainer = await start_trainer(spec(build_random_model(tmp_path / "model", hidden=32)))
+    samples = [random_sample(f"r{i}", 2000, seed=i) for i in range(16)]
+    step = asyncio.create_task(trainer.train_step(samples))
+    await asyncio.sleep(0)
+    os.kill(trainer.pid, signal.SIGKILL)
+    with pytest.raises(TrainingError, match=r"^a training step failed: the trainer process died; resume"):
+        await asyncio.wait_for(step, 20)
