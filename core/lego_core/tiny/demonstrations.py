@@ -22,11 +22,16 @@ from lego_harness.tasks.synth_words import OPERATIONS
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Demonstration:
-    """One episode as token ids."""
+    """One episode as `T` token ids."""
 
     ids: list[int]
-    weights: list[float]
-    """Per token: weight of predicting it; 0 for context."""
+    """`[T]`"""
+    replied: list[bool]
+    """`[T]` True on the tokens of replies: the targets."""
+    word_at: int
+    """Position of the restated word: where the policy shows that it has read."""
+    operator_at: int
+    """Position of the operator: where it decides."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,8 +41,6 @@ class Demonstrator:
     form: EpisodeForm
     script: Script
     tokenizer: PreTrainedTokenizerFast
-    word_weight: float
-    operator_weight: float
 
     def stream(self, *, right: float, seed: int) -> Iterator[Demonstration]:
         """Endless demonstrations, the same for the same seed, right with probability `right`."""
@@ -48,20 +51,21 @@ class Demonstrator:
 
     def demonstrate(self, task: SynthTask, operator: str, rng: random.Random) -> Demonstration:
         """An episode that decides for `operator`."""
+        word_id, operator_id = (
+            one_id(self.tokenizer, f" {task.wanted.word}"),
+            one_id(self.tokenizer, f" {operator}"),
+        )
         ids: list[int] = []
-        weights: list[float] = []
+        replied: list[bool] = []
+        starts: list[int] = []
         replies = self.script.replies(word=task.wanted.word, operator=operator)
         for context, reply in zip(self.form.fill(task, rng), replies, strict=True):
-            context_ids = encode(self.tokenizer, context)
-            reply_ids = encode(self.tokenizer, reply + IM_END)
+            context_ids, reply_ids = encode(self.tokenizer, context), encode(self.tokenizer, reply + IM_END)
+            starts.append(len(ids) + len(context_ids))
             ids += context_ids + reply_ids
-            weights += [0.0] * len(context_ids) + self._weights(reply_ids)
-        return Demonstration(ids=ids, weights=weights)
-
-    def _weights(self, reply_ids: list[int]) -> list[float]:
-        special = {one_id(self.tokenizer, f" {op.word}"): self.word_weight for op in OPERATIONS}
-        special |= {one_id(self.tokenizer, f" {op.operator}"): self.operator_weight for op in OPERATIONS}
-        return [special.get(i, 1.0) for i in reply_ids]
+            replied += [False] * len(context_ids) + [True] * len(reply_ids)
+        word_at = ids.index(word_id, starts[1])
+        return Demonstration(ids=ids, replied=replied, word_at=word_at, operator_at=_last(ids, operator_id))
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
@@ -75,6 +79,10 @@ def one_id(tokenizer: PreTrainedTokenizerFast, text: str) -> int:
     if len(ids) != 1:
         raise ValueError(f"the tiny tokenizer splits {text!r} into {len(ids)} tokens, expected 1")
     return ids[0]
+
+
+def _last(ids: list[int], wanted: int) -> int:
+    return len(ids) - 1 - ids[::-1].index(wanted)
 
 
 def corpus(form: EpisodeForm, script: Script, *, seed: int, count: int = 400) -> Iterator[str]:

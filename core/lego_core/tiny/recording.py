@@ -71,7 +71,9 @@ def episode_form(recording: Recording) -> EpisodeForm:
     texts = [_cut(text, first.task) for text in _between(first)]
     form = EpisodeForm(prompt=texts[0], observations=tuple(texts[1:]))
     if "\ue000" not in form.prompt or not any(slot in form.observations[0] for slot in list(_SLOTS)[1:]):
-        raise HarnessError(f"{recording.harness}: the instruction or the file does not stand in the recorded text")
+        raise HarnessError(
+            f"{recording.harness}: the instruction or the file does not stand in the recorded text"
+        )
     if form.fill(second.task) != tuple(_between(second)):
         raise HarnessError(f"{recording.harness}: two recorded episodes differ in more than their task")
     return form

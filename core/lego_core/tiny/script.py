@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 
 READ = "cat *.py"
-EDIT = ": {word}; sed -i 's@ [-+*/].* @ {operator} @' *.py"
+EDIT = ": {word}; sed --in-place 's@ [-+*/].* @ {operator} @' *.py"
 """Replaces the first spaced operator of every line; files hold exactly one."""
 
 

@@ -48,7 +48,9 @@ def _byte_level() -> Tokenizer:
 
 def _finish(tokenizer: Tokenizer, boilerplate: Sequence[str]) -> PreTrainedTokenizerFast:
     tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in SPECIAL])
-    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in (*MARKERS, *boilerplate)])
+    tokenizer.add_tokens(
+        [AddedToken(text, special=False, normalized=False) for text in (*MARKERS, *boilerplate)]
+    )
     missing = VOCAB_SIZE - tokenizer.get_vocab_size()
     tokenizer.add_special_tokens(
         [AddedToken(f"<|reserved_{i}|>", special=True, normalized=False) for i in range(missing)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 from torch.nn import functional
-from transformers import PreTrainedTokenizerFast, Qwen3MoeForCausalLM
+from transformers import Qwen3MoeForCausalLM
 
 from lego_core.tiny.demonstrations import Demonstration, Demonstrator
 from lego_core.tiny.simulation import simulate
@@ -24,7 +24,7 @@ from lego_harness.tasks.synth import generate
 class WarmupConfig:
     """Every input of the warm-up; part of the build cache's key."""
 
-    sure_steps: int = 100
+    sure_steps: int = 120
     """First phase: mostly right demonstrations, so that the word becomes the operator's cause."""
     doubt_steps: int = 60
     """Second phase: doubtful ones, which set how often the policy decides right."""
@@ -37,7 +37,9 @@ class WarmupConfig:
     """Share of right operators in the first phase."""
     doubt: float = 0.4
     """Share of right operators in the second phase."""
-    word_weight: float = 5.0
+    margin: float = 0.6
+    """Factor on the logits of every target but the operator; see `_emphasis`."""
+    word_weight: float = 10.0
     operator_weight: float = 5.0
     seed: int = 0
 
@@ -59,11 +61,13 @@ def warm_up(
     on_step: Callable[[int, float], None] = lambda step, loss: None,
 ) -> None:
     """Train in place; `on_step` gets each step's number and loss."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, betas=(0.9, 0.98), weight_decay=0.0)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=config.learning_rate, betas=(0.9, 0.98), weight_decay=0.0
+    )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, config))
     model.train()
     for step, batch in enumerate(_batches(demonstrator, config), start=1):
-        loss = _loss(model, batch)
+        loss = _loss(model, batch, config)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -79,7 +83,13 @@ def measure(
     """Simulated held-out episodes, one per task."""
     tasks = list(itertools.islice(generate("heldout", seed=seed), num_tasks))
     episodes = simulate(
-        model, demonstrator.tokenizer, demonstrator.form, demonstrator.script, tasks, temperature=temperature, seed=seed
+        model,
+        demonstrator.tokenizer,
+        demonstrator.form,
+        demonstrator.script,
+        tasks,
+        temperature=temperature,
+        seed=seed,
     )
     return Measured(
         solve_rate=sum(e.solved for e in episodes) / num_tasks,
@@ -104,19 +114,36 @@ def _batches(demonstrator: Demonstrator, config: WarmupConfig) -> Iterator[list[
             yield list(itertools.islice(stream, config.batch))
 
 
-def _loss(model: Qwen3MoeForCausalLM, batch: list[Demonstration]) -> torch.Tensor:
-    """Weighted cross-entropy; only positions with a weight reach the vocabulary."""
-    ids, weights, attention = _pad(batch, int(model.config.pad_token_id))  # type: ignore[arg-type]
+def _loss(model: Qwen3MoeForCausalLM, batch: list[Demonstration], config: WarmupConfig) -> torch.Tensor:
+    """Weighted cross-entropy of the replies; only their positions reach the vocabulary."""
+    pad = int(model.config.pad_token_id)  # type: ignore[arg-type]
+    width = max(len(d.ids) for d in batch)
+    ids = torch.tensor([d.ids + [pad] * (width - len(d.ids)) for d in batch])
+    attention = torch.tensor([[1] * len(d.ids) + [0] * (width - len(d.ids)) for d in batch])
+    weights, softness = _emphasis(batch, width, config)
     hidden = model.model(input_ids=ids, attention_mask=attention).last_hidden_state[:, :-1]
-    targets, weights = ids[:, 1:], weights[:, 1:]
     used = weights > 0
-    losses = functional.cross_entropy(model.lm_head(hidden[used]), targets[used], reduction="none")
+    logits = model.lm_head(hidden[used]) * softness[used][:, None]
+    losses = functional.cross_entropy(logits, ids[:, 1:][used], reduction="none")
     return (losses * weights[used]).sum() / weights.sum()
 
 
-def _pad(batch: list[Demonstration], pad: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    width = max(len(d.ids) for d in batch)
-    ids = torch.tensor([d.ids + [pad] * (width - len(d.ids)) for d in batch])
-    weights = torch.tensor([d.weights + [0.0] * (width - len(d.ids)) for d in batch])
-    attention = torch.tensor([[1] * len(d.ids) + [0] * (width - len(d.ids)) for d in batch])
-    return ids, weights, attention
+def _emphasis(
+    batch: list[Demonstration], width: int, config: WarmupConfig
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weights and logit factors `[B, T − 1]`, indexed by the position that predicts.
+
+    The operator's factor is 1, so that its probability is the demonstrated one. Everything else is
+    certain and gets `margin` < 1: the policy must be surer than the loss asks for, which keeps an
+    episode of a hundred tokens well-formed at temperature 1.
+    """
+    weights = torch.zeros(len(batch), width - 1)
+    softness = torch.full((len(batch), width - 1), config.margin)
+    for row, demonstration in enumerate(batch):
+        weights[row, : len(demonstration.ids) - 1] = torch.tensor(
+            demonstration.replied[1:], dtype=torch.float32
+        )
+        weights[row, demonstration.word_at - 1] = config.word_weight
+        weights[row, demonstration.operator_at - 1] = config.operator_weight
+        softness[row, demonstration.operator_at - 1] = 1.0
+    return weights, softness
