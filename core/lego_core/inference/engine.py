@@ -113,18 +113,22 @@ class VllmEngine:
     async def publish(self, path: Path, version: int) -> None:
         """Replace the weights; calls in flight are frozen meanwhile. A failure half-way ends this
         engine, since it may then hold a mixture."""
+        self._open.clear()
+        try:
+            await self._replace_weights(path, version)
+        finally:
+            self._open.set()
+
+    async def _replace_weights(self, path: Path, version: int) -> None:
         if not await asyncio.to_thread(path.exists):
             raise EngineError(f"publishing version {version} refused: there are no weights at {path}")
-        self._open.clear()
         try:
             async with self._call(f"publishing version {version}"):
                 await push_weights(self._llm, path, version)
-            self._version = version
         except EngineError as error:
             self._broken = str(error)
             raise
-        finally:
-            self._open.set()
+        self._version = version
 
     async def health(self) -> dict[str, Any]:
         """`pid`, `policy_version` and `kind`; raises EngineError when the engine cannot answer."""
