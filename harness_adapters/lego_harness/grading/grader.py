@@ -58,7 +58,7 @@ def make_grade(expected: tuple[str, ...], verdict: Verdict, tree: GradedTree, *,
         reward=float(verdict.is_sound and solved),
         tests=tests,
         duration_s=duration_s,
-        detail=_detail(verdict, tree)[:_MAX_DETAIL],
+        detail=_detail(verdict, tree, tests)[:_MAX_DETAIL],
     )
 
 
@@ -69,12 +69,14 @@ def _status(verdict: Verdict, test: str) -> str:
     return outcome if outcome in ("passed", "error", "missing") else "failed"
 
 
-def _detail(verdict: Verdict, tree: GradedTree) -> str:
+def _detail(verdict: Verdict, tree: GradedTree, tests: dict[str, str]) -> str:
     parts: list[str] = []
     if verdict.ending != "complete":
         parts.append(f"not believed: {verdict.ending}")
     elif not verdict.is_sound:
         parts.append("not believed: tests that must fail passed")
+    if missing := sum(status == "missing" for status in tests.values()):
+        parts.append(f"{missing} of {len(tests)} tests did not run")
     if tree.reverted:
         parts.append("reverted: " + ", ".join(tree.reverted[:20]))
     parts += [f"{test}: {message}" for test, message in list(verdict.messages.items())[:5]]

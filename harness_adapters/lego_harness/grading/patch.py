@@ -57,16 +57,19 @@ class GradedTree:
 
 def graded_tree(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> GradedTree:
     """Apply the agent's change of `before` into `after`, test-side paths left out."""
-    files, reverted = dict(before), list[str]()
-    for path in sorted({*before, *after}):
-        old, new = before.get(path), after.get(path)
-        if old == new:
-            continue
-        reason = _refusal(path, old, new)
-        if reason is None:
-            _apply(files, path, new)
-        elif reason:
-            reverted.append(f"{path} ({reason})")
+    files, refused = dict(before), dict[str, str]()
+    changed = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
+    for path in sorted(changed, key=lambda path: path in after):  # deletions make room for additions
+        reason = _refusal(path, before.get(path), after.get(path))
+        if reason is None and path in after and _is_occupied(files, path):
+            reason = "takes the place of a reverted file"
+        if reason is not None:
+            refused[path] = reason
+        elif path in after:
+            files[path] = after[path]
+        else:
+            del files[path]
+    reverted = [f"{path} ({reason})" for path, reason in sorted(refused.items()) if reason]
     return GradedTree(files=files, reverted=tuple(reverted))
 
 
@@ -90,15 +93,10 @@ def printable(text: str) -> str:
     return "".join(c if c == "\t" or c.isprintable() else "�" for c in text)
 
 
-def _apply(files: dict[str, bytes], path: str, new: bytes | None) -> None:
-    if new is None:
-        files.pop(path, None)
-        return
-    for parent in PurePosixPath(path).parents:  # a file that the agent turned into a folder
-        files.pop(parent.as_posix(), None)
-    for inner in [name for name in files if name.startswith(f"{path}/")]:
-        del files[inner]
-    files[path] = new
+def _is_occupied(files: Mapping[str, bytes], path: str) -> bool:
+    """Whether a file stands where `path` needs a folder, or the other way round."""
+    above = {parent.as_posix() for parent in PurePosixPath(path).parents}
+    return bool(above & files.keys()) or any(name.startswith(f"{path}/") for name in files)
 
 
 def _refusal(path: str, old: bytes | None, new: bytes | None) -> str | None:

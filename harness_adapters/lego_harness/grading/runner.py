@@ -88,7 +88,7 @@ def _run_job(job: dict[str, Any]) -> dict[str, Any]:
     """{tests, workspace, timeout_s, tree?} → {tests, messages, canaries, ending}."""
     if job["tree"]:
         _take_over(Path(job["tree"]), Path(job["workspace"]))
-    bait = _plant_canaries()
+    bait, names = _plant_canaries()
     receiving, sending = os.pipe()
     child = os.fork()
     if child == 0:
@@ -101,7 +101,7 @@ def _run_job(job: dict[str, Any]) -> dict[str, Any]:
     os.close(receiving)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     shutil.rmtree(bait, ignore_errors=True)
-    return _judge(raw, in_time, status)
+    return _judge(raw, in_time, status, names)
 
 
 def _take_over(tree: Path, workspace: Path) -> None:
@@ -116,15 +116,17 @@ def _take_over(tree: Path, workspace: Path) -> None:
     shutil.copytree(tree, workspace, dirs_exist_ok=True)
 
 
-def _plant_canaries() -> Path:
-    """Tests that must fail, under names nobody can know beforehand."""
+def _plant_canaries() -> tuple[Path, list[str]]:
+    """A folder of tests that must fail, under names nobody can know beforehand, and the names."""
     dice = random.SystemRandom()
     folder = Path(f"/tmp/t{dice.getrandbits(40):x}")
     folder.mkdir()
+    names: list[str] = []
     for text in CANARIES:
         small, name = dice.randrange(2, 99), f"{dice.getrandbits(40):x}"
         (folder / f"test_{name}.py").write_text(text.format(name=name, small=small, large=2 * small + 1))
-    return folder
+        names.append(name)
+    return folder, names
 
 
 def _collect(pipe: int, child: int, timeout_s: float) -> tuple[bytes, bool]:
@@ -146,7 +148,8 @@ def _collect(pipe: int, child: int, timeout_s: float) -> tuple[bytes, bool]:
     return raw, bool(ready)
 
 
-def _judge(raw: bytes, in_time: bool, status: int) -> dict[str, Any]:
+def _judge(raw: bytes, in_time: bool, status: int, names: list[str]) -> dict[str, Any]:
+    """A report is one only when it tells of every canary: who forges it does not know their names."""
     silent: dict[str, Any] = {"tests": {}, "messages": {}, "canaries": 0}
     if not in_time:
         return {**silent, "ending": "the tests ran into their time limit"}
@@ -154,9 +157,22 @@ def _judge(raw: bytes, in_time: bool, status: int) -> dict[str, Any]:
         return {**silent, "ending": f"the test process ended early (exit {status})"}
     try:
         report = json.loads(raw)
-        return {key: report[key] for key in (*silent, "ending")}
+        tests, messages, ending = dict(report["tests"]), dict(report["messages"]), str(report["ending"])
     except (ValueError, KeyError, TypeError):
         return {**silent, "ending": "the test process did not report"}
+    failed = sum(
+        any(name in test and outcome == "failed" for test, outcome in tests.items()) for name in names
+    )
+    return {
+        "tests": {
+            test: outcome for test, outcome in tests.items() if not any(name in test for name in names)
+        },
+        "messages": {
+            test: text for test, text in messages.items() if not any(name in test for name in names)
+        },
+        "canaries": failed,
+        "ending": ending,
+    }
 
 
 # --- the child ---------------------------------------------------------------------------------
@@ -170,7 +186,7 @@ def _run_child(job: dict[str, Any], bait: Path, pipe: int) -> NoReturn:
     _set_dumpable(1)
     os.chdir(job["workspace"])
     sys.path.append(job["workspace"])
-    before, record = _fingerprint(), Record(bait)
+    before, record = _fingerprint(), Record()
     _run_pytest(Path(job["tests"]), bait, record)
     report = json.dumps(record.report(tampered=_is_tampered(before))).encode()
     while report:
@@ -196,8 +212,7 @@ def _hidden_tests(folder: Path) -> Iterator[str]:
 class Record:
     """A pytest plugin: the outcome of each test over its set-up, call and tear-down."""
 
-    def __init__(self, bait: Path) -> None:
-        self._bait = {path.stem for path in bait.iterdir()}
+    def __init__(self) -> None:
         self._outcomes: dict[str, str] = {}
         self._messages: dict[str, str] = {}
 
@@ -219,16 +234,9 @@ class Record:
             self._messages[report.nodeid] = str(report.longrepr)[-300:]
 
     def report(self, *, tampered: bool) -> dict[str, Any]:
-        """What goes through the pipe."""
-        bait = {
-            test for test in (*self._outcomes, *self._messages) if any(name in test for name in self._bait)
-        }
-        return {
-            "tests": {test: outcome for test, outcome in self._outcomes.items() if test not in bait},
-            "messages": {test: text for test, text in self._messages.items() if test not in bait},
-            "canaries": sum(self._outcomes.get(test) == "failed" for test in bait),
-            "ending": "the test runner was tampered with" if tampered else "complete",
-        }
+        """What goes through the pipe, canaries included."""
+        ending = "the test runner was tampered with" if tampered else "complete"
+        return {"tests": self._outcomes, "messages": self._messages, "ending": ending}
 
 
 def _fingerprint() -> Fingerprint:

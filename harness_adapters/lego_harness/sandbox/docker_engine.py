@@ -10,7 +10,8 @@ import contextlib
 import hashlib
 import os
 import shutil
-from functools import cache
+import socket
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,9 @@ def fault() -> str | None:
     if shutil.which("docker") is None:
         return f"no docker client on PATH; {_HINT}"
     try:
-        _client().containers.run(
-            default_image(), ["true"], remove=True, network_mode="none", labels={_OWNER: ownership.me()}
-        )
+        with _client() as client:
+            labels = {_OWNER: ownership.me()}
+            client.containers.run(default_image(), ["true"], remove=True, network_mode="none", labels=labels)
     except ImageNotFound:
         return f"image {default_image()} is not there; build it with scripts/docker_engine.sh image"
     except _FAULTS as error:
@@ -66,7 +67,8 @@ def start(name: str, spec: SandboxSpec) -> None:
         spec.proxy_socket.chmod(0o666)  # its folder keeps others out; the uid inside must connect
     image = spec.image or default_image()
     try:
-        _client().containers.create(image, name=name, **_confined(spec)).start()
+        with _client() as client:
+            client.containers.create(image, name=name, **_confined(spec)).start()
     except ImageNotFound as error:
         raise SetupError(
             f"image {image} is not there; build it with scripts/docker_engine.sh image"
@@ -77,21 +79,22 @@ def start(name: str, spec: SandboxSpec) -> None:
 
 def is_running(name: str) -> bool:
     """Whether the engine says that the container runs; an engine that does not answer: no."""
-    with contextlib.suppress(*_FAULTS):
-        return _client().containers.get(name).status == "running"
+    with contextlib.suppress(*_FAULTS), _client() as client:
+        return client.containers.get(name).status == "running"
     return False
 
 
 def kill(name: str) -> None:
     """End a container whose processes cannot be ended from inside."""
-    with contextlib.suppress(*_FAULTS):
-        _client().containers.get(name).kill()
+    with contextlib.suppress(*_FAULTS), _client() as client:
+        client.containers.get(name).kill()
 
 
 def remove(name: str) -> None:
     """Remove a container and its volumes; one that is gone already is fine. Raises SetupError."""
     try:
-        _client().containers.get(name).remove(force=True, v=True)
+        with _client() as client:
+            client.containers.get(name).remove(force=True, v=True)
     except NotFound:
         return
     except _FAULTS as error:
@@ -100,15 +103,18 @@ def remove(name: str) -> None:
 
 def reap(label: str) -> int:
     """Remove a run's containers whose owner has ended; how many there were. Raises SetupError."""
+    chosen = {"label": f"{_RUN}={label}"}
     try:
-        found = _client().containers.list(all=True, ignore_removed=True, filters={"label": f"{_RUN}={label}"})
+        with _client() as client:
+            found = client.containers.list(all=True, ignore_removed=True, filters=chosen)
+            owned = [(container.name, container.labels.get(_OWNER, "")) for container in found]
     except _FAULTS as error:
         raise SetupError(
             f"containers of {label} cannot be listed: {last_line(str(error).encode())}"
         ) from error
-    left = [container for container in found if ownership.is_gone(container.labels.get(_OWNER, ""))]
-    for container in left:
-        remove(container.name)
+    left = [name for name, owner in owned if ownership.is_gone(owner)]
+    for name in left:
+        remove(name)
     return len(left)
 
 
@@ -147,6 +153,24 @@ def _confined(spec: SandboxSpec) -> dict[str, Any]:
     }
 
 
-@cache
-def _client() -> Any:
-    return docker.DockerClient(base_url=os.environ.get("DOCKER_HOST") or _HOST, timeout=60, max_pool_size=32)
+@contextlib.contextmanager
+def _client() -> Generator[Any]:
+    """One conversation with the engine; its connections end with it."""
+    host = os.environ.get("DOCKER_HOST") or _HOST
+    _refuse_silence(host)
+    client: Any = docker.DockerClient(base_url=host, timeout=60)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def _refuse_silence(host: str) -> None:
+    """Raise DockerException where nobody listens; the library would leave its socket open."""
+    if not host.startswith("unix://"):
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(host.removeprefix("unix://"))
+        except OSError as error:
+            raise DockerException(f"{host}: {error.strerror or error}") from error

@@ -1,0 +1,198 @@
+"""Rewards: honest work gets what it earned, cheats get nothing, failures of ours get no number."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from lego_harness.errors import GraderError, SetupError
+from lego_harness.grading.grader import Grader
+from lego_harness.grading.toolchain import toolchain
+from lego_harness.sandbox.base import (
+    MAX_EXPORT_BYTES,
+    MAX_EXPORT_FILES,
+    ExecResult,
+    SandboxBackend,
+    SandboxSpec,
+)
+from lego_harness.tasks.folder import workspace_files
+from lego_harness.types import Task
+from tests.harness.grading.cheats import CHEATS, left_behind
+from tests.support.repair_task import BROKEN, FIXED, repair_task
+from tests.support.sandboxes import unique_label
+
+IDS = ("test_hidden.py::test_add[1-2]", "test_hidden.py::test_add[5--5]", "test_hidden.py::test_twice")
+
+
+async def test_the_untouched_workspace_scores_nothing(grader: Grader, task: Task) -> None:
+    grade = await grader.grade(task, workspace_files(task))
+    assert grade.reward == 0
+    assert [grade.tests[test] for test in IDS] == ["failed", "failed", "passed"]
+    assert "assert -1 == 3" in grade.detail
+
+
+async def test_the_honest_fix_passes_with_its_by_products(grader: Grader, task: Task) -> None:
+    by_products = {
+        "calc.py": FIXED,
+        ".git/HEAD": "x",
+        "__pycache__/calc.pyc": b"\0",
+        ".pytest_cache/x": "",
+        "notes.md": "",
+    }
+    grade = await grader.grade(task, left_behind(workspace_files(task), by_products))
+    assert (grade.reward, grade.detail) == (1, "")
+    assert grade.tests == dict.fromkeys(IDS, "passed")
+
+
+async def test_the_honest_fix_passes_and_its_own_tests_are_reverted_and_named(
+    grader: Grader, task: Task
+) -> None:
+    work = {
+        "calc.py": FIXED,
+        "tests/test_visible.py": "def test_x(): assert 0\n",
+        "conftest.py": "raise SystemExit\n",
+    }
+    grade = await grader.grade(task, left_behind(workspace_files(task), work))
+    assert grade.reward == 1
+    assert "conftest.py (test runner configuration)" in grade.detail
+    assert "tests/test_visible.py (test file)" in grade.detail
+
+
+@pytest.mark.parametrize("name", CHEATS)
+async def test_a_cheat_scores_nothing(grader: Grader, task: Task, name: str) -> None:
+    grade = await grader.grade(task, left_behind(workspace_files(task), CHEATS[name]))
+    assert grade.reward == 0
+    assert set(grade.tests) == set(IDS)
+    assert grade.detail
+
+
+async def test_deleting_everything_scores_nothing(grader: Grader, task: Task) -> None:
+    grade = await grader.grade(task, {})
+    assert (grade.reward, set(grade.tests.values())) == (0, {"missing"})
+
+
+@pytest.mark.parametrize(
+    "loop",
+    ["while True: pass", "import time; time.sleep(10**6)", "import os, signal; os.kill(os.getpid(), 19)"],
+)
+async def test_code_that_never_ends_is_the_agents_doing(grader: Grader, task: Task, loop: str) -> None:
+    await grader.grade(task, workspace_files(task))  # the reference may take its time
+    hasty = replace(task, verifier_timeout_s=2.0)
+    grade = await grader.grade(hasty, left_behind(workspace_files(task), {"calc.py": FIXED + loop}))
+    assert grade.reward == 0
+    assert "time limit" in grade.detail
+    assert grade.duration_s < 20
+
+
+@pytest.mark.parametrize(
+    "files",
+    [dict.fromkeys(map(str, range(MAX_EXPORT_FILES + 1)), b""), {"huge": bytes(MAX_EXPORT_BYTES + 1)}],
+    ids=["files", "bytes"],
+)
+async def test_an_oversized_workspace_is_the_agents_doing(
+    grader: Grader, task: Task, files: dict[str, bytes]
+) -> None:
+    grade = await grader.grade(task, {"calc.py": FIXED.encode(), **files})
+    assert grade.reward == 0
+    assert "exceeds" in grade.detail
+
+
+async def test_a_grade_is_the_same_every_time(grader: Grader, task: Task) -> None:
+    noisy = BROKEN.replace("a - b", "a + b if hash('x') % 2 else a - b")
+    grades = [await grader.grade(task, {"calc.py": noisy.encode()}) for _ in range(3)]
+    assert len({grade.reward for grade in grades}) == 1
+
+
+async def test_a_reference_that_does_not_pass_is_no_grade(backend: SandboxBackend, tmp_path: Path) -> None:
+    grader = Grader(backend, label=unique_label())
+    wrong = repair_task(tmp_path / "wrong", **{"solution/solve.sh": "true\n"})
+    with pytest.raises(GraderError, match="reference solution does not pass"):
+        await grader.grade(wrong, {"calc.py": FIXED.encode()})
+    failing = repair_task(tmp_path / "failing", **{"solution/solve.sh": "echo no >&2; exit 3\n"})
+    with pytest.raises(GraderError, match="exit 3: no"):
+        await grader.grade(failing, {"calc.py": FIXED.encode()})
+
+
+def test_the_toolchain_stands_alone(tmp_path: Path) -> None:
+    assert (toolchain() / "pytest" / "__init__.py").is_file()
+    assert not list(toolchain().rglob("*.so"))
+
+
+# --- failures of ours: no number ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BrokenBackend:
+    """Sandboxes that fail in a chosen way, as engines do."""
+
+    opening: Exception | None = None
+    result: ExecResult | Exception | None = None
+    name: str = "broken"
+    cannot_hold: tuple[str, ...] = ()
+
+    async def check(self) -> None:
+        return
+
+    async def reap(self, label: str) -> int:
+        return 0
+
+    @contextlib.asynccontextmanager
+    async def open(self, spec: SandboxSpec) -> AsyncGenerator[BrokenBackend]:
+        if self.opening:
+            raise self.opening
+        yield self
+
+    def exec_prefix(self, env: object = None, cwd: str = "/") -> list[str]:
+        return []
+
+    async def exec(self, argv: object, **options: object) -> ExecResult:
+        if isinstance(self.result, Exception):
+            raise self.result
+        assert self.result is not None
+        return self.result
+
+    async def export(self) -> dict[str, bytes]:
+        return {}
+
+
+def _ended(stdout: str, exit_code: int = 0) -> ExecResult:
+    return ExecResult(
+        exit_code=exit_code, stdout=stdout, stderr="python3: not found", timed_out=False, duration_s=0.1
+    )
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        BrokenBackend(opening=SetupError("no engine")),
+        BrokenBackend(opening=OSError("disk full")),
+        BrokenBackend(result=SetupError("the container is gone")),
+        BrokenBackend(result=_ended("", exit_code=127)),
+        BrokenBackend(result=_ended("something else\n")),
+    ],
+    ids=["no sandbox", "full disk", "sandbox lost", "no interpreter", "no runner"],
+)
+async def test_a_failure_of_the_grading_sandbox_is_no_reward(
+    backend: SandboxBackend, task: Task, broken: BrokenBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lego_harness.grading.grader.expected_tests", _known)
+    with pytest.raises(GraderError):
+        await Grader(broken, label="x").grade(task, {"calc.py": FIXED.encode()})  # pyright: ignore[reportArgumentType]
+
+
+async def _known(task: Task, backend: SandboxBackend, *, label: str) -> tuple[str, ...]:
+    return IDS
+
+
+@pytest.mark.parametrize("said", ["", "[]", '[{"tests": {}}]', "0" * 32 + "[]"])
+async def test_a_report_without_the_nonce_is_not_believed(
+    task: Task, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lego_harness.grading.grader.expected_tests", _known)
+    broken = BrokenBackend(result=_ended(f"lego-runner ready\n{said}"))
+    grade = await Grader(broken, label="x").grade(task, {"calc.py": FIXED.encode()})  # pyright: ignore[reportArgumentType]
+    assert (grade.reward, set(grade.tests.values())) == (0, {"missing"})
