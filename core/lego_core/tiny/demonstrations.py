@@ -32,6 +32,8 @@ class Demonstration:
     """Position of the restated word: where the policy shows that it has read."""
     operator_at: int
     """Position of the operator: where it decides."""
+    turns_at: tuple[int, ...]
+    """Positions where one reply parts from another: where it decides which turn it is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,14 +60,31 @@ class Demonstrator:
         ids: list[int] = []
         replied: list[bool] = []
         starts: list[int] = []
+        said: list[list[int]] = []
         replies = self.script.replies(word=task.wanted.word, operator=operator)
         for context, reply in zip(self.form.fill(task, rng), replies, strict=True):
             context_ids, reply_ids = encode(self.tokenizer, context), encode(self.tokenizer, reply + IM_END)
             starts.append(len(ids) + len(context_ids))
+            said.append(reply_ids)
             ids += context_ids + reply_ids
             replied += [False] * len(context_ids) + [True] * len(reply_ids)
         word_at = ids.index(word_id, starts[1])
-        return Demonstration(ids=ids, replied=replied, word_at=word_at, operator_at=_last(ids, operator_id))
+        return Demonstration(
+            ids=ids,
+            replied=replied,
+            word_at=word_at,
+            operator_at=_last(ids, operator_id),
+            turns_at=tuple(a + i for a, s in zip(starts, said, strict=True) for i in parting_points(s, said)),
+        )
+
+
+def parting_points(reply: list[int], replies: list[list[int]]) -> list[int]:
+    """Indices in `reply` of the first token that tells it from each other reply."""
+    firsts = (
+        next((i for i, (a, b) in enumerate(zip(reply, other, strict=False)) if a != b), None)
+        for other in replies
+    )
+    return sorted({i for i in firsts if i is not None})
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:

@@ -11,8 +11,9 @@ import json
 from dataclasses import dataclass
 
 READ = "cat *.py"
-EDIT = ": {word}; sed --in-place 's@ [-+*/].* @ {operator} @' *.py"
-"""Replaces the first spaced operator of every line; files hold exactly one."""
+EDIT = ": {word}; sed -i 's@ [-+*/].* @ {operator} @' *.py; echo edited"
+"""Replaces the first spaced operator of every line; files hold exactly one. What it prints tells the
+policy that the edit lies behind it: silence would look like any other."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

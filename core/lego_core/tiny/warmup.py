@@ -41,6 +41,10 @@ class WarmupConfig:
     """Factor on the logits of every target but the operator; see `_emphasis`."""
     word_weight: float = 10.0
     operator_weight: float = 5.0
+    turn_weight: float = 5.0
+    turn_margin: float = 0.3
+    """As `margin`, for the tokens that decide which turn it is: read, edit or finish. A policy that is
+    less than certain there loses the thread within a few optimizer steps."""
     seed: int = 0
 
 
@@ -143,6 +147,9 @@ def _emphasis(
         weights[row, : len(demonstration.ids) - 1] = torch.tensor(
             demonstration.replied[1:], dtype=torch.float32
         )
+        for at in demonstration.turns_at:
+            weights[row, at - 1] = config.turn_weight
+            softness[row, at - 1] = config.turn_margin
         weights[row, demonstration.word_at - 1] = config.word_weight
         weights[row, demonstration.operator_at - 1] = config.operator_weight
         softness[row, demonstration.operator_at - 1] = 1.0
