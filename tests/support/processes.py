@@ -1,0 +1,51 @@
+"""Processes as the kernel shows them, for tests that nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from pathlib import Path
+
+
+def descendants(pid: int) -> list[int]:
+    """Every living process below `pid`, whatever session or namespace it is in."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text(errors="replace").rpartition(")")[2].split()[:2]
+        except OSError:  # it ended meanwhile
+            continue
+        if state != "Z":
+            children.setdefault(int(parent), []).append(int(stat.parent.name))
+    found, new = list[int](), [pid]
+    while new:
+        new = [child for parent in new for child in children.get(parent, [])]
+        found += new
+    return found
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+class Watch:
+    """Handles on processes, which cannot be mistaken for later ones of the same number."""
+
+    def __init__(self, pids: list[int]) -> None:
+        self.commands = {pid: command(pid) for pid in pids}
+        self._fds = {pid: os.pidfd_open(pid) for pid in pids}
+
+    def survivors(self, *, within_s: float) -> list[str]:
+        """Commands of those that have not ended after `within_s` seconds."""
+        deadline = time.monotonic() + within_s
+        alive: list[str] = []
+        for pid, fd in self._fds.items():
+            left = max(0.0, deadline - time.monotonic())
+            if not select.select([fd], [], [], left)[0]:
+                alive.append(self.commands[pid])
+            os.close(fd)
+        return alive

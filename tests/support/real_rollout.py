@@ -1,0 +1,150 @@
+"""A rollout worker of real parts, the policy aside: proxy, harness, sandbox, grader, scripted replies.
+
+As a program (`python -m tests.support.real_rollout FOLDER HARNESS BACKEND`) it starts one rollout that
+cannot end, for tests that kill it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from lego_harness.adapters.base import Adapter
+from lego_harness.grading.grader import Grader
+from lego_harness.proxy.app import CaptureProxy
+from lego_harness.proxy.render import Renderer
+from lego_harness.registry import get_adapter
+from lego_harness.rollout import RolloutRunner, RolloutSpec
+from lego_harness.sandbox.choose import choose_backend
+from lego_harness.tasks.folder import load_task
+from lego_harness.tasks.synth import SynthTask, generate, write_task
+from lego_harness.types import Budget, GenerateRequest, Generation, Sampling, Trajectory
+from tests.support.scripted_engine import ScriptedEngine, Step, say
+
+MAX_MODEL_LEN = 32_768
+LABEL = "test-real"
+TOOL = {"mini-swe-agent": "bash", "claude-code": "Bash"}
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+
+
+def run_command(harness: str, command: str) -> dict[str, Any]:
+    """A reply that runs a command."""
+    return say("", (TOOL[harness], {"command": command}))
+
+
+def finish(harness: str) -> dict[str, Any]:
+    """The reply that ends a rollout."""
+    return run_command(harness, SUBMIT) if harness == "mini-swe-agent" else say("Done.")
+
+
+def solve(harness: str, task: SynthTask) -> list[Step]:
+    """Look, repair, end."""
+    sed = f"sed -i 's|{task.initial.operator} |{task.wanted.operator} |' {task.file}"
+    return [
+        run_command(harness, f"cat {task.file}"),
+        run_command(harness, sed.replace("'s|* ", "'s|\\* ")),
+        finish(harness),
+    ]
+
+
+class Worker:
+    """What a rollout worker holds, with an engine that a test can script anew for each rollout."""
+
+    def __init__(self, folder: Path, harness: str, backend: str) -> None:
+        from lego_core.tiny.tokenizer import bootstrap_tokenizer
+
+        bootstrap_tokenizer().save_pretrained(folder / "model")
+        self._renderer = Renderer.load(folder / "model", max_model_len=MAX_MODEL_LEN)
+        self._engine = _Engines()
+        self._folder = folder
+        self.adapter: Adapter = get_adapter(harness)
+        self.backend = choose_backend(backend)
+        self.proxy = CaptureProxy(self._engine, self._renderer, socket_dir=folder)
+        self.runner = RolloutRunner(
+            proxy=self.proxy,
+            adapter=self.adapter,
+            backend=self.backend,
+            grader=Grader(self.backend, label=LABEL),
+            label=LABEL,
+        )
+        self.synth = next(generate("train", seed=3))
+
+    def engine(self, steps: Iterable[Step], gate: asyncio.Event | None = None) -> ScriptedEngine:
+        """Serve the next rollout from these steps."""
+        self._engine.current = ScriptedEngine(self._renderer, steps, gate=gate)
+        return self._engine.current
+
+    def by_turn(self, *replies: Mapping[str, Any]) -> Callable[[GenerateRequest], Generation]:
+        """A step that answers turn n of whatever rollout asks with reply n."""
+
+        def step(request: GenerateRequest) -> Generation:
+            reply = replies[int(request.request_id.rpartition(".t")[2])]
+            return self._engine.current.generation(request, self._renderer.encode_assistant(reply))
+
+        return step
+
+    async def run(
+        self,
+        steps: Iterable[Step],
+        *,
+        gate: asyncio.Event | None = None,
+        rollout: str = "s1.g0.r0",
+        **budget: Any,
+    ) -> Trajectory:
+        """One rollout of the worker's task."""
+        self.engine(steps, gate)
+        return await self.runner.run(self.spec(rollout, **budget))
+
+    def spec(self, rollout: str, **budget: Any) -> RolloutSpec:
+        task = load_task(write_task(self._folder / "ops-0001", self.synth, split="train"))
+        limits = {"max_turns": 8, "max_tokens": 8192, "max_seconds": 90.0, **budget}
+        sampling = Sampling(max_tokens=1024, seed=1)
+        return RolloutSpec(id=rollout, task=task, epoch=0, sampling=sampling, budget=Budget(**limits))
+
+
+@asynccontextmanager
+async def open_worker(folder: Path, harness: str, backend: str) -> AsyncIterator[Worker]:
+    """A started worker; everything is closed behind it."""
+    worker = Worker(folder, harness, backend)
+    await worker.proxy.start()
+    try:
+        await worker.adapter.start()
+        yield worker
+    finally:
+        await worker.adapter.close()
+        await worker.proxy.close()
+
+
+class _Engines:
+    """One engine for the proxy, replaced between rollouts."""
+
+    current: ScriptedEngine
+
+    async def generate(self, request: GenerateRequest) -> Generation:
+        return await self.current.generate(request)
+
+
+async def _hang(folder: Path, harness: str, backend: str) -> None:
+    """Run a command that never ends, in a rollout; tell on stdout when it runs."""
+    async with open_worker(folder, harness, backend) as worker:
+        reply = worker.by_turn(run_command(harness, "exec sleep 1000"))
+
+        def asked(request: GenerateRequest) -> Generation:
+            sys.stdout.write("asked\n")
+            sys.stdout.flush()
+            return reply(request)
+
+        worker.engine([asked])
+        await worker.runner.run(worker.spec("s1.g0.r0"))
+
+
+def main(argv: Sequence[str]) -> None:
+    asyncio.run(_hang(Path(argv[0]), argv[1], argv[2]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
