@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import torch
 
@@ -50,8 +51,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _say(stream: object, line: str) -> None:
-    print(line, file=stream, flush=True)  # type: ignore[arg-type]
+def _say(stream: TextIO, line: str) -> None:
+    stream.write(line + "\n")
+    stream.flush()
 
 
 if __name__ == "__main__":
