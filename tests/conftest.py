@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 
 import pytest
 
@@ -17,16 +18,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _engine_answers() -> bool:
-    import docker
-    from docker.errors import DockerException
-
+    # By the client program: docker-py leaks its socket when nobody answers, and warnings are errors.
     try:
-        client = docker.from_env(timeout=5)
-    except DockerException:
+        return subprocess.run(["docker", "version"], capture_output=True, timeout=10).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
         return False
-    try:
-        return bool(client.ping())
-    except DockerException:
-        return False
-    finally:
-        client.close()
