@@ -7,6 +7,7 @@ cannot end, for tests that kill it.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -26,7 +27,6 @@ from lego_harness.types import Budget, GenerateRequest, Generation, Sampling, Tr
 from tests.support.scripted_engine import ScriptedEngine, Step, say
 
 MAX_MODEL_LEN = 32_768
-LABEL = "test-real"
 TOOL = {"mini-swe-agent": "bash", "claude-code": "Bash"}
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
@@ -51,6 +51,11 @@ def solve(harness: str, task: SynthTask) -> list[Step]:
     ]
 
 
+def label_of(pid: int) -> str:
+    """The label of the sandboxes that a worker process makes."""
+    return f"test-real-{pid}"
+
+
 class Worker:
     """What a rollout worker holds, with an engine that a test can script anew for each rollout."""
 
@@ -64,12 +69,13 @@ class Worker:
         self.adapter: Adapter = get_adapter(harness)
         self.backend = choose_backend(backend)
         self.proxy = CaptureProxy(self._engine, self._renderer, socket_dir=folder)
+        label = label_of(os.getpid())
         self.runner = RolloutRunner(
             proxy=self.proxy,
             adapter=self.adapter,
             backend=self.backend,
-            grader=Grader(self.backend, label=LABEL),
-            label=LABEL,
+            grader=Grader(self.backend, label=label),
+            label=label,
         )
         self.synth = next(generate("train", seed=3))
 
