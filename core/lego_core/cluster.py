@@ -78,13 +78,13 @@ class RolloutPool:
 
 @asynccontextmanager
 async def open_cluster(
-    recipe: Recipe, model_dir: Path, *, label: str, scratch: Path
+    recipe: Recipe, model_dir: Path, *, engine_kind: str, label: str, scratch: Path
 ) -> AsyncIterator[Cluster]:
     """Everything a controller needs, started and proven; raises InfrastructureError."""
     async with AsyncExitStack() as stack:
         stack.enter_context(_ray(scratch))
         starting: list[Coroutine[Any, Any, Any]] = [
-            _engine(stack, recipe, model_dir),
+            _engine(stack, recipe, model_dir, engine_kind),
             _trainer(stack, recipe, model_dir),
         ]
         engine, trainer = await together(starting)
@@ -125,9 +125,9 @@ def _ray(scratch: Path) -> Iterator[None]:
         ray.shutdown()
 
 
-async def _engine(stack: AsyncExitStack, recipe: Recipe, model_dir: Path) -> RayEngine:
+async def _engine(stack: AsyncExitStack, recipe: Recipe, model_dir: Path, kind: str) -> RayEngine:
     spec = EngineSpec(model_dir=model_dir, config=recipe.engine, routes=recipe.train.routing_replay)
-    engine = await start_engine(spec)
+    engine = await start_engine(spec, kind=kind)
     stack.push_async_callback(engine.close)
     return engine
 

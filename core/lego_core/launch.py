@@ -20,6 +20,7 @@ from pathlib import Path
 from lego_core.cluster import open_cluster
 from lego_core.config import Recipe, load_recipe
 from lego_core.controller import Controller, group_attempts
+from lego_core.inference.choose import pick_engine
 from lego_core.inputs import prepare_model, prepare_tasks
 from lego_core.leftovers import end_leftovers, mark_this_launch
 from lego_core.resume import find_progress
@@ -91,9 +92,12 @@ async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend) -> No
         writer.event("stage", stage="policy", step=progress.committed)
         model_dir = await prepare_model(recipe)
         writer.event("stage", stage="engine", step=progress.committed)
+        engine_kind, reason = pick_engine()
+        if engine_kind != "vllm":
+            writer.event("warning", text=f"sampling with the slow {engine_kind} engine: {reason}")
         label = writer.layout.root.name
         cluster = await stack.enter_async_context(
-            open_cluster(recipe, model_dir, label=label, scratch=scratch)
+            open_cluster(recipe, model_dir, engine_kind=engine_kind, label=label, scratch=scratch)
         )
         if progress.checkpoint is not None:
             await cluster.trainer.load_checkpoint(progress.checkpoint)
