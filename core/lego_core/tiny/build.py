@@ -104,15 +104,19 @@ def _build(folder: Path, recording: Recording, config: WarmupConfig, report: Rep
     form, script = episode_form(recording), SCRIPTS[recording.harness]
     tokenizer = train_tokenizer(corpus(form, script, seed=0), form.boilerplate())
     demonstrator = Demonstrator(form=form, script=script, tokenizer=tokenizer)
-    for attempt in range(ATTEMPTS):
-        model, measured = _attempt(demonstrator, replace(config, seed=config.seed + 1000 * attempt), report)
+    misses: list[Measured] = []
+    while len(misses) < ATTEMPTS:
+        model, measured = _attempt(
+            demonstrator, replace(config, seed=config.seed + 1000 * len(misses)), report
+        )
         if _passes(measured):
             model.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
             return measured
+        misses.append(measured)
         report(f"the warmed policy missed the gate: {measured}")
     raise SetupError(
-        f"the tiny policy for {recording.harness} missed its gate {ATTEMPTS} times, last {measured}; "
+        f"the tiny policy for {recording.harness} missed its gate {ATTEMPTS} times, last {misses[-1]}; "
         f"expected solve rate in {SOLVE_RATES}, valid ≥ {MIN_VALID}, read ≥ {MIN_READ}; try another seed"
     )
 

@@ -20,7 +20,7 @@ def tiny_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3MoeConfig:
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
-        head_dim=32,
+        head_dim=32,  # pyright: ignore[reportCallIssue]  # read by the base class, not declared
         num_experts=8,
         num_experts_per_tok=2,
         norm_topk_prob=True,
@@ -41,7 +41,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast, *, seed: int) -> Qwen3MoeForCa
     config._experts_implementation = "grouped_mm"
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = Qwen3MoeForCausalLM(config).to(torch.float32)
+        model = Qwen3MoeForCausalLM(config).float()
     model.generation_config.eos_token_id = [tokenizer.eos_token_id, tokenizer.pad_token_id]
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     return model
