@@ -54,7 +54,7 @@ class ScriptedEngine:
         self.started = asyncio.Event()
         """Set when a call has arrived."""
         self.policy_version = policy_version
-        self._renderer = renderer
+        self.renderer = renderer
         self._steps = list(steps)
         self._has_routes = has_routes
         self._gate = gate
@@ -90,7 +90,7 @@ class ScriptedEngine:
         )
 
     def _ids(self, step: Mapping[str, Any] | Sequence[int]) -> Sequence[int]:
-        return self._renderer.encode_assistant(step) if isinstance(step, Mapping) else step
+        return self.renderer.encode_assistant(step) if isinstance(step, Mapping) else step
 
     def _routes(self, request: GenerateRequest, num_sampled: int) -> np.ndarray:
         last = len(request.context_ids) + num_sampled - 1

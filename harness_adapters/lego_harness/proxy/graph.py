@@ -62,7 +62,7 @@ class MessageGraph:
         self._path = TokenPath()
         self._left_behind: list[tuple[TokenPath, int]] = []  # with the position from which each owns
         self._messages: list[Message] = []
-        self._dropped: list[tuple[int, Message]] = []
+        self._dropped: list[Message] = []  # one per fork
         self._sampled_at: set[int] = set()
         self._tools: list[Tool] = []
         self._num_turns = 0
@@ -120,10 +120,11 @@ class MessageGraph:
         return (self._path.branch(), *(path.branch(owned_from=start) for path, start in self._left_behind))
 
     def shown(self) -> tuple[dict[str, Any], ...]:
-        """The conversation for people; a reply that the harness dropped stands where it was given."""
+        """The conversation for people; a reply that the harness dropped stands where it was given,
+        with the cause under `dropped_by_harness`."""
         messages: list[dict[str, Any]] = [dict(message) for message in self._messages]
-        for index, message in reversed(self._dropped):
-            messages.insert(index, {**message, "dropped_by_harness": True})
+        for fork, message in zip(reversed(self.forks), reversed(self._dropped), strict=True):
+            messages.insert(fork.message, {**message, "dropped_by_harness": fork.cause})
         return tuple(messages)
 
     def _mark(self, is_open: bool) -> Mark:
@@ -138,7 +139,7 @@ class MessageGraph:
         """Leave the last reply behind with its tokens and go on from before it."""
         asked = len(self._messages) - 1
         self.forks.append(Fork(turn=self._num_turns, message=asked, cause=at.cause))
-        self._dropped.append((asked, self._messages[-1]))
+        self._dropped.append(self._messages[-1])
         self._left_behind.append((self._path, at.mark.num_tokens))
         self._path = self._path.copy(at.mark.num_tokens, at.mark.num_routed)
         self._messages = self._messages[: at.mark.num_messages]

@@ -51,7 +51,7 @@ class Capture:
     """The conversation as it ended, then one per dropped reply; none when nothing was sampled."""
     messages: tuple[dict[str, Any], ...]
     """The canonical conversation, the policy's turns as they were sampled."""
-    forks: tuple[Fork, ...]
+    forks: tuple[Fork, ...] = ()
     """Where the conversation was not linear, and why."""
     asked: tuple[dict[str, Any], ...]
     """Per turn, the sampling parameters and model name the harness wanted."""
