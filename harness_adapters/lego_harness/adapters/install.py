@@ -57,6 +57,8 @@ def install(harness: Harness) -> bool:
     with _locked(harness):
         if harness.folder.is_dir():
             return False
+        for killed in _root().glob(f".{harness.folder.name}-*"):  # of an installer that held this lock
+            shutil.rmtree(killed)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{harness.folder.name}-", dir=_root()))
         try:
             harness.build(harness, unfinished)

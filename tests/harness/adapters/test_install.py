@@ -89,6 +89,13 @@ def test_a_failed_installation_leaves_nothing_and_says_what_failed(
     assert "npm exited with 1: E404 no such package" in line
 
 
+def test_what_a_killed_installer_left_is_removed_by_the_next(cache: Path, npm: Path) -> None:
+    left = cache / f".claude-code-{CLAUDE_CODE.version}-abc" / "node_modules"
+    left.mkdir(parents=True)
+    assert main(["claude-code"]) == 0
+    assert visible(cache) == [f"claude-code-{CLAUDE_CODE.version}"]
+
+
 def test_without_npm_the_line_says_how_to_get_it(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
