@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 OBJECT_STORE_BYTES = 512 * 2**20
 CLOSE_TIMEOUT_S = 20.0
+TRAINER_THREADS = 1
+"""On a CPU: two threads spend more on waiting for each other than a tiny model's step takes."""
 RAY_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # Loopback only and gone with the run; sandboxes have no network to reach it.
@@ -137,7 +139,7 @@ async def _trainer(stack: AsyncExitStack, recipe: Recipe, model_dir: Path) -> Ra
         model_dir=model_dir,
         config=recipe.train,
         temperature=recipe.rollout.temperature,
-        num_threads=os.cpu_count() or 1,  # engine and workers rest while the trainer works
+        num_threads=TRAINER_THREADS,
         seed=recipe.run.seed,
     )
     trainer = await start_trainer(spec)

@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder for the checkpoint instead of the cache")
     parser.add_argument("--fresh", action="store_true", help="build even when the cache has it")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1, help="more cost more than they bring")
     return parser
 
 
