@@ -20,6 +20,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -138,14 +139,19 @@ def _handler(method: str, tail: str) -> Handler:
     return handlers[method]
 
 
+async def _body(request: web.Request) -> dict[str, Any]:
+    try:
+        return read_body(await request.read())
+    except web.RequestPayloadError as error:
+        raise Refusal(f"the body cannot be decoded: {str(error)[:200]}") from error
+
+
 async def _complete(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
-    return await deliver(request, session, dialect, dialect.fold(read_body(await request.read())))
+    return await deliver(request, session, dialect, dialect.fold(await _body(request)))
 
 
 async def _count_tokens(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
-    return json_response(
-        {"input_tokens": session.count_tokens(dialect.fold(read_body(await request.read())))}
-    )
+    return json_response({"input_tokens": session.count_tokens(dialect.fold(await _body(request)))})
 
 
 async def _models(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:

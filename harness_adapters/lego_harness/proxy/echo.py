@@ -5,7 +5,7 @@ The one table of rewrites that keep the sampled ids, because the meaning is the 
     rewrite                                        example
     keys in another order, duplicate keys folded   schema order
     a key added with an empty or false value       replace_all: false, or the schema's default
-    white space at line ends or around a text      Write content, Edit new_string
+    white space at line ends and at the end        Write content, Edit new_string
     a scalar coerced                               "1" → 1, "false" → false, 5000.0 → 5000
     `cd <dir> && ` dropped before a command        already the working directory
     surrounding white space of the content, blank content dropped
@@ -86,10 +86,9 @@ def _same_value(sampled: Any, echoed: Any) -> bool:
         ours, theirs = cast("list[Any]", sampled), cast("list[Any]", echoed)
         return len(ours) == len(theirs) and all(map(_same_value, ours, theirs))
     if isinstance(sampled, str) and isinstance(echoed, str):
-        return _folded_text(sampled) == _folded_text(echoed)
-    return _is_equal(sampled, echoed) or (
-        isinstance(sampled, str) and sampled.strip().lower() == _scalar_text(echoed)
-    )
+        folded = _folded_text(sampled)
+        return _folded_text(echoed) in (folded, _CHANGE_DIRECTORY.sub("", folded))
+    return _is_equal(sampled, echoed) or (isinstance(sampled, str) and _is_coerced(sampled, echoed))
 
 
 def _is_equal(one: Any, other: Any) -> bool:
@@ -97,12 +96,17 @@ def _is_equal(one: Any, other: Any) -> bool:
     return isinstance(one, bool) == isinstance(other, bool) and one == other
 
 
-def _scalar_text(value: object) -> str | None:
-    return str(value).lower() if isinstance(value, (bool, int, float)) else None
+def _is_coerced(text: str, scalar: object) -> bool:
+    if isinstance(scalar, bool):
+        return text.strip().lower() == str(scalar).lower()
+    try:
+        return isinstance(scalar, (int, float)) and float(text) == scalar
+    except ValueError:
+        return False
 
 
 def _folded_text(text: str) -> str:
-    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+    return "\n".join(line.rstrip() for line in text.rstrip().split("\n"))
 
 
 def _short(arguments: dict[str, Any], key: str) -> str:

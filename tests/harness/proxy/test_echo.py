@@ -1,0 +1,79 @@
+"""The table of rewrites that keep the sampled ids, row by row, and what lies just outside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lego_harness.proxy.conversation import Message
+from lego_harness.proxy.echo import difference
+
+DEFAULTS = {"Bash": {"timeout": 30}}
+
+
+def reply(arguments: Any, content: str = "", name: str = "Bash", call_id: str = "c1", **more: Any) -> Message:
+    call = {"type": "function", "id": call_id, "function": {"name": name, "arguments": arguments}}
+    message: Any = {"role": "assistant", "content": content, "tool_calls": [call], **more}
+    return message
+
+
+@pytest.mark.parametrize(
+    ("sampled", "echoed"),
+    [
+        ({"a": "x", "b": "y"}, {"b": "y", "a": "x"}),
+        ({"a": "x"}, {"a": "x", "replace_all": False}),
+        ({"a": "x"}, {"a": "x", "timeout": 30}),
+        ({"a": "x", "b": None}, {"a": "x"}),
+        ({"content": "one  \ntwo\t\n\n"}, {"content": "one\ntwo"}),
+        ({"n": "1"}, {"n": 1}),
+        ({"n": "false"}, {"n": False}),
+        ({"n": 5000.0}, {"n": 5000}),
+        ({"n": "5000.0"}, {"n": 5000}),
+        ({"command": "cd /workspace && ls"}, {"command": "ls"}),
+        ({"deep": [{"x": "1", "y": "a "}]}, {"deep": [{"y": "a", "x": 1}]}),
+    ],
+)
+def test_the_same_meaning_keeps_the_turn(sampled: dict[str, Any], echoed: dict[str, Any]) -> None:
+    assert difference(reply(sampled), reply(echoed), DEFAULTS) == ""
+
+
+@pytest.mark.parametrize(
+    ("sampled", "echoed"),
+    [
+        ({"a": "x"}, {"a": "X"}),
+        ({"a": "x"}, {}),
+        ({"a": "x"}, {"a": "x", "force": True}),
+        ({"a": "x"}, {"a": "x", "timeout": 31}),
+        ({"old": "  x"}, {"old": "x"}),
+        ({"n": "1"}, {"n": 2}),
+        ({"n": 1}, {"n": True}),
+        ({"n": "yes"}, {"n": True}),
+        ({"command": "ls"}, {"command": "cd /workspace && ls"}),
+        ({"command": "cd /a && ls"}, {"command": "cd /b && ls"}),
+        ({"deep": [1, 2]}, {"deep": [1]}),
+        ({"a": "x"}, "not an object"),
+    ],
+)
+def test_another_meaning_is_another_turn(sampled: dict[str, Any], echoed: Any) -> None:
+    assert difference(reply(sampled), reply(echoed), DEFAULTS) != ""
+
+
+def test_text_may_lose_its_surrounding_white_space_only() -> None:
+    assert difference(reply({}, "\n\nHi. \n"), reply({}, "Hi."), {}) == ""
+    assert difference(reply({}, " \n"), reply({}, ""), {}) == ""
+    assert "at character 1" in difference(reply({}, "Hi."), reply({}, "Ho."), {})
+
+
+def test_reasoning_may_be_dropped_but_not_changed() -> None:
+    thought = reply({}, reasoning_content="Hm.")
+    assert difference(thought, reply({}), {}) == ""
+    assert difference(thought, reply({}, reasoning_content="Hm.\n"), {}) == ""
+    assert "reasoning" in difference(thought, reply({}, reasoning_content="Ha."), {})
+
+
+def test_calls_are_known_by_their_ids() -> None:
+    assert "[c2], expected [c1]" in difference(reply({}), reply({}, call_id="c2"), {})
+    assert "'Bash' and is 'bash'" in difference(reply({}), reply({}, name="bash"), {})
+    assert "[], expected [c1]" in difference(reply({}), {"role": "assistant", "content": ""}, {})
+    assert "role user" in difference(reply({}), {"role": "user", "content": ""}, {})

@@ -1,0 +1,533 @@
+"""A rollout's conversation: what continues it, what ends it, and what is recorded of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lego_harness.errors import EngineError
+from lego_harness.proxy.render import Renderer
+from lego_harness.proxy.session import Capture
+from lego_harness.types import Budget, GenerateRequest, Generation, Sampling, StopReason
+from tests.support.conversation import Talk
+from tests.support.scripted_engine import ScriptedEngine, route_row, say
+
+Begin = Callable[..., Awaitable[Talk]]
+LS = say("Look.", ("bash", {"command": "ls"}))
+DONE = say("Done.")
+
+
+def trained(capture: Capture) -> list[int]:
+    """Owners of each sampled token, over all branches; law 2 wants every number to be 1."""
+    return [int(branch.mask.sum()) for branch in capture.branches]
+
+
+# --- a linear conversation -----------------------------------------------------------------------
+
+
+async def test_each_turn_continues_the_ids_of_the_last(talk: Begin, renderer: Renderer) -> None:
+    engine = ScriptedEngine(renderer, [LS, LS, DONE], policy_version=4)
+    t = await talk(engine)
+    await t.tool_turn("calc.py")
+    await t.tool_turn("nothing new")
+    await t.turn()
+    capture = t.session.close()
+    assert capture.stop is None
+    for turn, seen in zip(capture.turns, engine.requests, strict=True):
+        assert turn.context_ids.tolist() == seen.context_ids.tolist()
+    for turn, after in zip(capture.turns, capture.turns[1:], strict=False):
+        known = [*turn.context_ids, *turn.sampled_ids]
+        assert after.context_ids[: len(known)].tolist() == known
+    (branch,) = capture.branches
+    assert branch.ids.tolist() == [*capture.turns[-1].context_ids, *capture.turns[-1].sampled_ids]
+    assert branch.mask.sum() == sum(len(turn.sampled_ids) for turn in capture.turns)
+    assert set(branch.versions[branch.mask]) == {4}
+    assert set(branch.versions[~branch.mask]) == {-1}
+    assert not branch.logprobs[~branch.mask].any()
+    assert (branch.logprobs[branch.mask] < 0).all()
+
+
+async def test_incremental_contexts_equal_a_full_rendering(talk: Begin, renderer: Renderer) -> None:
+    engine = ScriptedEngine(renderer, [LS, DONE])
+    t = await talk(engine)
+    await t.tool_turn("calc.py <|im_end|> <tool_call>")
+    await t.turn()
+    messages = t.session.close().messages
+    assert engine.requests[1].context_ids.tolist() == renderer.render(messages[:-1], t.tools)
+
+
+async def test_row_t_routes_position_t_and_comes_from_the_first_pass_over_it(
+    talk: Begin, renderer: Renderer
+) -> None:
+    engine = ScriptedEngine(renderer, [LS, DONE])
+    t = await talk(engine)
+    await t.tool_turn()
+    await t.turn()
+    capture = t.session.close()
+    first, last = capture.turns
+    (branch,) = capture.branches
+    assert branch.routes is not None
+    end_of_first = len(first.context_ids) + len(first.sampled_ids) - 1
+    assert engine.requests[1].routes_from == last.routes_from == end_of_first
+    for position in range(len(branch.ids) - 1):
+        assert branch.routes[position].tolist() == route_row(0 if position < end_of_first else 1, position)
+    assert (branch.routes[-1] == -1).all()
+
+
+async def test_without_experts_there_are_no_routes(talk: Begin, renderer: Renderer) -> None:
+    t = await talk(ScriptedEngine(renderer, [DONE], has_routes=False))
+    await t.turn()
+    capture = t.session.close()
+    assert (capture.branches[0].routes, capture.turns[0].routes) == (None, None)
+
+
+async def test_a_cut_turn_is_closed_with_a_token_that_nobody_sampled(talk: Begin, renderer: Renderer) -> None:
+    cut = renderer.vocabulary.encode("I was about to")
+    engine = ScriptedEngine(renderer, [cut, DONE])
+    t = await talk(engine)
+    await t.turn()
+    t.messages.append({"role": "user", "content": "Go on."})
+    await t.turn()
+    capture = t.session.close()
+    end = len(capture.turns[0].context_ids) + len(cut)
+    assert engine.requests[1].context_ids[end] == renderer.vocabulary.end_of_turn
+    assert not capture.branches[0].mask[end]
+    assert engine.requests[1].context_ids.tolist() == renderer.render(capture.messages[:-1], t.tools)
+
+
+async def test_parallel_results_are_put_into_the_order_of_their_calls(
+    talk: Begin, renderer: Renderer
+) -> None:
+    both = say("", ("bash", {"command": "slow"}), ("bash", {"command": "fast"}))
+    t = await talk(ScriptedEngine(renderer, [both, DONE]))
+    calls = (await t.turn())["tool_calls"]
+    for call, output in ((calls[1], "fast"), (calls[0], "slow")):
+        t.messages.append({"role": "tool", "tool_call_id": call["id"], "content": output})
+    await t.turn()
+    messages = t.session.close().messages
+    assert [m["content"] for m in messages if m["role"] == "tool"] == ["slow", "fast"]
+
+
+async def test_the_proxy_owns_sampling_and_records_what_was_asked(talk: Begin, renderer: Renderer) -> None:
+    engine = ScriptedEngine(renderer, [LS, DONE])
+    t = await talk(engine, sampling=Sampling(temperature=0.7, top_p=0.9, max_tokens=64, seed=3))
+    status, answer = await t.post(temperature=0.0, max_tokens=1, model="gpt", seed=5)
+    assert status == 200
+    assert answer["model"] == "gpt"
+    t.messages.append(answer["choices"][0]["message"])
+    t.result("ok")
+    await t.turn()
+    first, second = (request.sampling for request in engine.requests)
+    assert (first.temperature, first.top_p, first.max_tokens) == (0.7, 0.9, 64)
+    assert first.seed != second.seed
+    assert t.session.close().asked[0] == {"model": "gpt", "temperature": 0.0, "max_tokens": 1, "seed": 5}
+
+
+async def test_the_same_rollout_asks_the_same_and_names_calls_the_same(
+    serve: Any, renderer: Renderer
+) -> None:
+    async def once(rollout_id: str, seed: int) -> tuple[list[int | None], str]:
+        engine = ScriptedEngine(renderer, [LS, DONE])
+        async with Talk.begin(await serve(engine), rollout_id=rollout_id, sampling=Sampling(seed=seed)) as t:
+            message = await t.tool_turn()
+            await t.turn()
+            t.session.close()
+        return [request.sampling.seed for request in engine.requests], message["tool_calls"][0]["id"]
+
+    assert await once("a", 1) == await once("a", 1)
+    assert (await once("a", 1))[0] != (await once("a", 2))[0]
+    assert (await once("a", 1))[1] != (await once("b", 1))[1]
+
+
+# --- what a harness may change -------------------------------------------------------------------
+
+
+async def test_a_rewritten_echo_with_the_same_meaning_keeps_the_sampled_ids(
+    talk: Begin, renderer: Renderer
+) -> None:
+    call = ("bash", {"timeout": "5", "command": "cd /workspace && echo 1 \n echo 2", "unused": None})
+    engine = ScriptedEngine(renderer, [say("Look. \n", call), DONE])
+    t = await talk(engine)
+    await t.tool_turn()
+    echo = t.messages[-2]
+    echo["content"] = "Look."
+    echo["tool_calls"][0]["function"]["arguments"] = json.dumps(
+        {"command": "echo 1\n echo 2", "timeout": 5, "replace_all": False}
+    )
+    await t.turn()
+    capture = t.session.close()
+    assert capture.stop is None
+    known = [*capture.turns[0].context_ids, *capture.turns[0].sampled_ids]
+    assert engine.requests[1].context_ids[: len(known)].tolist() == known
+
+
+def _edit_system(t: Talk) -> None:
+    t.messages[0] = {"role": "system", "content": "You are another."}
+
+
+def _edit_call(t: Talk) -> None:
+    t.messages[2]["tool_calls"][0]["function"]["arguments"] = '{"command": "rm -rf /"}'
+
+
+def _edit_call_id(t: Talk) -> None:
+    t.messages[2]["tool_calls"][0]["id"] = t.messages[3]["tool_call_id"] = "call_other"
+
+
+def _edit_text(t: Talk) -> None:
+    t.messages[2]["content"] = "Looked."
+
+
+def _forge_turn(t: Talk) -> None:
+    t.messages.append({"role": "assistant", "content": "I never said that."})
+
+
+def _cut_history(t: Talk) -> None:
+    del t.messages[1:]
+
+
+def _repeat(t: Talk) -> None:
+    del t.messages[2:]
+
+
+def _summarise(t: Talk) -> None:
+    t.messages[1:] = [{"role": "user", "content": "Summary: all is well."}]
+
+
+def _change_tools(t: Talk) -> None:
+    t.tools[0]["function"]["description"] = "Run anything."
+
+
+def _add_nothing(t: Talk) -> None:
+    del t.messages[3:]
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "words"),
+    [
+        (_edit_system, r"message 0 of 3 \(system\) differs"),
+        (_edit_call, "argument 'command' was 'ls' and is 'rm -rf /'"),
+        (_edit_call_id, r"message 2 of 3 \(assistant\) differs: tool calls \[call_other\]"),
+        (_edit_text, "its text changed: at character 4"),
+        (_forge_turn, "message 4 is an assistant turn that was not sampled here"),
+        (_cut_history, "message 1 of 3 is missing"),
+        (_repeat, "repeats one whose reply was delivered"),
+        (_summarise, r"message 1 of 3 \(user\) differs"),
+        (_change_tools, "the tools on offer changed"),
+        (_add_nothing, "adds no message"),
+    ],
+)
+async def test_any_other_rewrite_fails_loudly(
+    rewrite: Callable[[Talk], None], words: str, talk: Begin, renderer: Renderer
+) -> None:
+    engine = ScriptedEngine(renderer, [LS, DONE])
+    t = await talk(engine)
+    await t.tool_turn()
+    rewrite(t)
+    status, answer = await t.post()
+    assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
+    assert t.session.ended.is_set()
+    capture = t.session.close()
+    assert capture.stop is StopReason.FAILED_ALIGNMENT
+    assert capture.error.startswith("after turn 1: ")
+    assert words.replace("\\", "") in capture.error
+    assert len(engine.requests) == 1
+
+
+# --- a reply that the harness drops --------------------------------------------------------------
+
+
+async def test_a_dropped_reply_becomes_a_branch_of_its_own(talk: Begin, renderer: Renderer) -> None:
+    engine = ScriptedEngine(renderer, [LS, say("No call."), say("Again none."), LS, DONE])
+    t = await talk(engine)
+    await t.tool_turn("calc.py")
+    for _ in range(2):
+        await t.post()
+        t.messages.append({"role": "user", "content": "Every reply needs a call."})
+    await t.tool_turn()
+    await t.turn()
+    capture = t.session.close()
+    assert capture.stop is None
+    assert engine.requests[3].context_ids.tolist() == renderer.render(_kept(capture)[:6], t.tools)
+    main, *dropped = capture.branches
+    sizes = [len(turn.sampled_ids) for turn in capture.turns]
+    assert trained(capture) == [sizes[0] + sizes[3] + sizes[4], sizes[1], sizes[2]]
+    assert [fork.turn for fork in capture.forks] == [2, 3]
+    for branch, turn in zip(dropped, capture.turns[1:3], strict=True):
+        assert branch.ids.tolist() == [*turn.context_ids, *turn.sampled_ids]
+        assert branch.ids[branch.mask].tolist() == turn.sampled_ids.tolist()
+        assert np.array_equal(branch.logprobs[branch.mask], turn.logprobs)
+    shown = [(m["content"], "dropped_by_harness" in m) for m in capture.messages]
+    assert shown.index(("No call.", True)) + 1 == shown.index(("Every reply needs a call.", False))
+    assert shown.index(("Again none.", True)) == shown.index(("No call.", True)) + 2
+    assert main.ids.tolist() == [*capture.turns[4].context_ids, *capture.turns[4].sampled_ids]
+
+
+def _kept(capture: Capture) -> list[dict[str, Any]]:
+    return [m for m in capture.messages if "dropped_by_harness" not in m]
+
+
+async def test_routes_of_a_fork_stay_with_the_pass_that_made_them(talk: Begin, renderer: Renderer) -> None:
+    engine = ScriptedEngine(renderer, [LS, say("No call."), DONE])
+    t = await talk(engine)
+    await t.tool_turn()
+    await t.post()
+    t.messages.append({"role": "user", "content": "Every reply needs a call."})
+    await t.turn()
+    capture = t.session.close()
+    shared = len(capture.turns[0].context_ids) + len(capture.turns[0].sampled_ids) - 1
+    for branch, call in zip(capture.branches, (2, 1), strict=True):
+        assert branch.routes is not None
+        for position in range(len(branch.ids) - 1):
+            assert branch.routes[position].tolist() == route_row(0 if position < shared else call, position)
+
+
+async def test_a_dropped_first_reply_forks_at_the_root(talk: Begin, renderer: Renderer) -> None:
+    engine = ScriptedEngine(renderer, [[renderer.vocabulary.end_of_turn], DONE])
+    t = await talk(engine)
+    await t.post()
+    t.messages[-1] = {"role": "user", "content": t.messages[-1]["content"] + "\nYou said nothing."}
+    await t.turn()
+    capture = t.session.close()
+    assert trained(capture) == [len(capture.turns[1].sampled_ids), 1]
+    assert engine.requests[1].context_ids.tolist() == renderer.render(_kept(capture)[:2], t.tools)
+
+
+async def test_a_side_call_is_not_taken_for_a_dropped_reply(talk: Begin, renderer: Renderer) -> None:
+    t = await talk(ScriptedEngine(renderer, [DONE, DONE]))
+    await t.turn()
+    t.messages[:] = [{"role": "user", "content": "A title for: Repair calc.py."}]
+    assert (await t.post())[0] == 400
+    assert t.session.close().stop is StopReason.FAILED_ALIGNMENT
+
+
+# --- retries and clients that vanish -------------------------------------------------------------
+
+
+async def test_a_vanished_client_frees_the_engine_and_leaves_nothing(talk: Begin, renderer: Renderer) -> None:
+    gate = asyncio.Event()
+    engine = ScriptedEngine(renderer, [DONE], gate=gate)
+    t = await talk(engine)
+    for stream in (False, True):
+        engine.started.clear()
+        request = asyncio.create_task(t.post(stream=stream))
+        await asyncio.wait_for(engine.started.wait(), 5)
+        request.cancel()
+        await asyncio.wait({request})
+    await asyncio.wait_for(_until(lambda: engine.num_cancelled == 2), 5)
+    gate.set()
+    await t.turn()
+    capture = t.session.close()
+    assert len(capture.turns) == 1
+    assert {tuple(request.context_ids) for request in engine.requests} == {
+        tuple(capture.turns[0].context_ids)
+    }
+    assert len({request.sampling.seed for request in engine.requests}) == 1
+
+
+async def _until(is_true: Callable[[], bool]) -> None:
+    while not is_true():  # noqa: ASYNC110 - nothing announces it
+        await asyncio.sleep(0)
+
+
+async def test_an_undelivered_reply_is_kept_for_the_retry(talk: Begin, renderer: Renderer) -> None:
+    engine = ScriptedEngine(renderer, [LS, DONE])
+    t = await talk(engine)
+    request = _folded(t)
+    lost = await t.session.answer(request)  # sampled and recorded, but never handed to a client
+    message = await t.turn()
+    assert message["tool_calls"][0]["id"].removeprefix("call_") in lost.message["tool_calls"][0]["id"]  # type: ignore[typeddict-item]
+    t.result("ok")
+    await t.turn()
+    capture = t.session.close()
+    assert len(engine.requests) == len(capture.turns) == 2
+    assert capture.stop is None
+
+
+def _folded(t: Talk) -> Any:
+    from lego_harness.proxy.dialects.chat import ChatDialect
+
+    return ChatDialect().fold({"messages": t.messages, "tools": t.tools})
+
+
+async def test_simultaneous_requests_are_served_one_after_the_other(talk: Begin, renderer: Renderer) -> None:
+    gate = asyncio.Event()
+    engine = ScriptedEngine(renderer, [LS, DONE], gate=gate)
+    t = await talk(engine)
+    first = asyncio.create_task(t.post())
+    await asyncio.wait_for(engine.started.wait(), 5)
+    second = asyncio.create_task(t.post())
+    await _until(lambda: len(t.session.exchange._waiters or ()) == 1)
+    assert len(engine.requests) == 1
+    gate.set()
+    assert (await first)[0] == 200
+    assert (await second)[0] == 400  # the first reply was delivered, so this is no retry
+    assert len(engine.requests) == 1
+
+
+# --- budgets -------------------------------------------------------------------------------------
+
+
+async def test_turns_beyond_the_budget_truncate(talk: Begin, renderer: Renderer) -> None:
+    t = await talk(ScriptedEngine(renderer, [LS, LS, LS]), budget=Budget(max_turns=2))
+    await t.tool_turn()
+    await t.tool_turn()
+    assert not t.session.ended.is_set()
+    assert (await t.post())[0] == 400
+    assert t.session.ended.is_set()
+    capture = t.session.close()
+    assert (capture.stop, capture.error, len(capture.turns)) == (StopReason.TRUNCATED_TURNS, "", 2)
+
+
+async def test_the_token_budget_shortens_the_last_turn_and_then_truncates(
+    talk: Begin, renderer: Renderer
+) -> None:
+    size = len(renderer.encode_assistant(LS))
+    engine = ScriptedEngine(renderer, [LS, LS, LS])
+    t = await talk(engine, budget=Budget(max_tokens=size + 5))
+    await t.tool_turn()
+    cut = await t.turn()
+    assert "tool_calls" not in cut
+    assert engine.requests[1].sampling.max_tokens == 5
+    t.messages.append({"role": "user", "content": "Go on."})
+    assert (await t.post())[0] == 400
+    capture = t.session.close()
+    assert capture.stop is StopReason.TRUNCATED_TOKENS
+    assert trained(capture) == [size + 5]
+
+
+async def test_a_context_beyond_the_engines_length_truncates(talk: Begin, renderer: Renderer) -> None:
+    engine = ScriptedEngine(renderer, [LS, LS])
+    t = await talk(engine)
+    await t.tool_turn("x\n" * renderer.max_model_len)
+    assert (await t.post())[0] == 400
+    assert t.session.close().stop is StopReason.TRUNCATED_TOKENS
+    assert len(engine.requests) == 1
+
+
+async def test_max_tokens_never_passes_the_engines_length(talk: Begin, renderer: Renderer) -> None:
+    engine = ScriptedEngine(renderer, [DONE])
+    t = await talk(engine, sampling=Sampling(max_tokens=10**6), budget=Budget(max_tokens=10**6))
+    await t.turn()
+    (request,) = engine.requests
+    assert len(request.context_ids) + request.sampling.max_tokens == renderer.max_model_len
+
+
+# --- an engine that cannot be believed -----------------------------------------------------------
+
+
+def _with(**changed: Any) -> Callable[[ScriptedEngine, GenerateRequest], Generation]:
+    def spoil(engine: ScriptedEngine, request: GenerateRequest) -> Generation:
+        good = engine.generation(request, engine.renderer.encode_assistant(DONE))
+        return replace(good, **{key: make(good) for key, make in changed.items()})
+
+    return spoil
+
+
+def _logprob(value: float) -> Callable[[Generation], Any]:
+    return lambda good: np.where(np.arange(len(good.ids)) == 1, np.float32(value), good.logprobs)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (_with(ids=lambda g: g.ids[:0], logprobs=lambda g: g.logprobs[:0]), "expected [m ≥ 1]"),
+        (_with(ids=lambda g: g.ids + 100_000), "the vocabulary has 512"),
+        (_with(ids=lambda g: -g.ids), "the vocabulary has 512"),
+        (_with(ids=lambda g: g.ids.astype(np.float32)), "integers"),
+        (_with(ids=lambda g: np.roll(g.ids, 1)), "and sampling went on"),
+        (_with(ids=lambda g: np.ones(9999, np.int32)), "at most 256 were asked for"),
+        (_with(logprobs=_logprob(float("nan"))), "log-probability nan at sampled position 1"),
+        (_with(logprobs=_logprob(float("-inf"))), "log-probability -inf"),
+        (_with(logprobs=_logprob(0.5)), "log-probability 0.5"),
+        (_with(logprobs=lambda g: g.logprobs[1:]), "log-probabilities of shape"),
+        (_with(routes=lambda g: g.routes[1:]), "routing rows of shape"),
+        (_with(routes=lambda g: g.routes[..., 0]), "routing rows of shape"),
+        (_with(routes=lambda g: g.routes - 1000), "expert ids in"),
+        (_with(finish_reason=lambda g: "abort"), "finish reason 'abort'"),
+    ],
+)
+async def test_an_impossible_generation_is_an_engine_failure_by_name(
+    spoil: Any, words: str, talk: Begin, renderer: Renderer
+) -> None:
+    engine = ScriptedEngine(renderer, [lambda request: spoil(engine, request)])
+    t = await talk(engine)
+    status, answer = await t.post()
+    assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
+    assert t.session.ended.is_set()
+    capture = t.session.close()
+    assert capture.stop is StopReason.FAILED_ENGINE
+    assert words in capture.error
+    assert (capture.turns, capture.branches) == ((), ())
+
+
+async def test_routes_that_stop_coming_are_an_engine_failure(talk: Begin, renderer: Renderer) -> None:
+    engine = ScriptedEngine(
+        renderer, [LS, lambda request: replace(engine.generation(request, [1]), routes=None)]
+    )
+    t = await talk(engine)
+    await t.tool_turn()
+    assert (await t.post())[0] == 400
+    capture = t.session.close()
+    assert "earlier turns of the rollout had them" in capture.error
+    assert len(capture.turns) == 1
+
+
+async def test_a_failed_engine_ends_the_rollout_and_keeps_its_turns(talk: Begin, renderer: Renderer) -> None:
+    t = await talk(ScriptedEngine(renderer, [LS, EngineError("engine: no answer for 120 s")]))
+    await t.tool_turn()
+    assert (await t.post())[0] == 400
+    assert (await t.post())[0] == 400
+    capture = t.session.close()
+    assert (capture.stop, capture.error) == (StopReason.FAILED_ENGINE, "engine: no answer for 120 s")
+    assert len(capture.turns) == 1
+
+
+async def test_a_fault_of_the_proxy_ends_the_rollout_without_a_5xx(talk: Begin, renderer: Renderer) -> None:
+    t = await talk(ScriptedEngine(renderer, [ZeroDivisionError("surprise")]))
+    assert (await t.post())[0] == 400
+    capture = t.session.close()
+    assert capture.stop is StopReason.FAILED_ALIGNMENT
+    assert "surprise" in capture.error
+
+
+# --- closing -------------------------------------------------------------------------------------
+
+
+async def test_closing_drops_the_call_in_flight_and_refuses_what_follows(
+    talk: Begin, renderer: Renderer
+) -> None:
+    engine = ScriptedEngine(renderer, [DONE], gate=asyncio.Event())
+    t = await talk(engine)
+    request = asyncio.create_task(t.post())
+    await asyncio.wait_for(engine.started.wait(), 5)
+    capture = t.session.close()
+    status, answer = await request
+    assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
+    assert engine.num_cancelled == 1
+    assert (capture.turns, capture.branches, capture.stop) == ((), (), None)
+    assert (await t.post())[0] == 401
+    assert t.session.close() == capture
+
+
+async def test_one_rollout_cannot_touch_another(serve: Any, renderer: Renderer) -> None:
+    proxy = await serve(ScriptedEngine(renderer, [LS, DONE]))
+    async with Talk.begin(proxy, rollout_id="a") as one, Talk.begin(proxy, rollout_id="b") as other:
+        await one.tool_turn()
+        await other.turn()
+        assert one.session.close().turns[0].sampled_ids.tolist() == renderer.encode_assistant(LS)
+        assert other.session.close().turns[0].sampled_ids.tolist() == renderer.encode_assistant(DONE)
+
+
+async def test_closing_the_proxy_ends_its_sessions(serve: Any, renderer: Renderer) -> None:
+    proxy = await serve(ScriptedEngine(renderer, [DONE]))
+    session = proxy.open_session("a", Sampling(), Budget())
+    await proxy.close()
+    assert session.ended.is_set()
+    assert session.close().stop is StopReason.CANCELLED
+    assert not session.endpoint.socket.exists()
