@@ -62,11 +62,16 @@ async def _main(arguments: argparse.Namespace) -> None:
     backend = choose_backend(recipe.sandbox.backend)
     await backend.check()
     await get_adapter(recipe.harness.name).check()
-    writer = RunWriter.resume(arguments.resume) if arguments.resume else _create(recipe)
+    engine_kind = _engine_kind()
+    writer = (
+        RunWriter.resume(arguments.resume)
+        if arguments.resume
+        else RunWriter.create(Path(recipe.run.runs_dir), recipe)
+    )
     sys.stdout.write(f"run: {writer.layout.root}\n")
     _print_to(writer.layout.log)
     with writer:
-        await _run(recipe, writer, backend)
+        await _run(recipe, writer, backend, engine_kind)
 
 
 def _recipe(arguments: argparse.Namespace) -> Recipe:
@@ -79,11 +84,7 @@ def _recipe(arguments: argparse.Namespace) -> Recipe:
     return RunReader(arguments.resume).recipe()
 
 
-def _create(recipe: Recipe) -> RunWriter:
-    return RunWriter.create(Path(recipe.run.runs_dir), recipe)
-
-
-async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend) -> None:
+async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend, engine_kind: str) -> None:
     progress = find_progress(writer.layout.root)
     async with AsyncExitStack() as stack:
         scratch = stack.enter_context(mark_this_launch())
@@ -92,9 +93,6 @@ async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend) -> No
         writer.event("stage", stage="policy", step=progress.committed)
         model_dir = await prepare_model(recipe)
         writer.event("stage", stage="engine", step=progress.committed)
-        engine_kind, reason = pick_engine()
-        if engine_kind != "vllm":
-            writer.event("warning", text=f"sampling with the slow {engine_kind} engine: {reason}")
         label = writer.layout.root.name
         cluster = await stack.enter_async_context(
             open_cluster(recipe, model_dir, engine_kind=engine_kind, label=label, scratch=scratch)
@@ -112,6 +110,13 @@ async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend) -> No
             stored=group_attempts(progress.stored),
         )
         await controller.run(progress)
+
+
+def _engine_kind() -> str:
+    kind, reason = pick_engine()
+    if kind != "vllm":
+        sys.stderr.write(f"lego: vLLM cannot run here ({reason}); sampling with the slow {kind} engine\n")
+    return kind
 
 
 def _print_to(log_file: Path) -> None:
