@@ -20,7 +20,6 @@ import socket
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
 
@@ -110,6 +109,10 @@ class CaptureProxy:
             return await _handler(request.method, tail)(request, session, dialect)
         except Refusal as refusal:
             return error_response(dialect, refusal)
+        except web.RequestPayloadError as error:
+            response = error_response(dialect, Refusal(f"the body cannot be decoded: {str(error)[:200]}"))
+            response.force_close()  # where the next request would begin is unknown
+            return response
         except web.HTTPException as error:
             return error_response(dialect, Refusal(f"{error.reason}", HTTPStatus(error.status)))
         except ConnectionError:
@@ -139,19 +142,14 @@ def _handler(method: str, tail: str) -> Handler:
     return handlers[method]
 
 
-async def _body(request: web.Request) -> dict[str, Any]:
-    try:
-        return read_body(await request.read())
-    except web.RequestPayloadError as error:
-        raise Refusal(f"the body cannot be decoded: {str(error)[:200]}") from error
-
-
 async def _complete(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
-    return await deliver(request, session, dialect, dialect.fold(await _body(request)))
+    return await deliver(request, session, dialect, dialect.fold(read_body(await request.read())))
 
 
 async def _count_tokens(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
-    return json_response({"input_tokens": session.count_tokens(dialect.fold(await _body(request)))})
+    return json_response(
+        {"input_tokens": session.count_tokens(dialect.fold(read_body(await request.read())))}
+    )
 
 
 async def _models(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
