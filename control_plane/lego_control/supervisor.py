@@ -20,6 +20,7 @@ from typing import IO
 
 from rich.console import Console
 
+from lego_core.leftovers import end_leftovers
 from lego_core.store import RunReader, RunStatus
 from lego_harness.errors import InfrastructureError, LegoError
 from lego_tui.glance import look
@@ -42,6 +43,7 @@ def train(arguments: Sequence[str], console: Console, core: Sequence[str] = CORE
     with make_display(console) as display, _child([*core, *arguments], subprocess.PIPE, stderr) as child:
         run = _follow(child, display)
         code = child.wait()
+    end_leftovers()  # a core that was killed could not put its own children away
     _conclude(console, run, code)
     return code if code >= 0 else 128 - code
 

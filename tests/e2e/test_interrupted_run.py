@@ -1,0 +1,113 @@
+"""What is left when a real run is interrupted: nothing running, and a run that goes on where it stood."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lego_core.store import RunReader
+from tests.support.processes import Watch, descendants
+from tests.support.small_run import lego, quickstart
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+SMALLER = {"train__steps": 2, "rollout__groups_per_step": 2, "rollout__group_size": 4, "eval__num_tasks": 4}
+
+
+@pytest.mark.parametrize("num_kills", [2, pytest.param(12, marks=pytest.mark.soak)])
+def test_a_killed_run_that_is_resumed_trains_every_rollout_once(tmp_path: Path, num_kills: int) -> None:
+    arguments = quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER)
+    for _ in range(num_kills):
+        core = _start(arguments, tmp_path)
+        _kill_after(core, tmp_path, num_trajectories=random.randint(1, 5))
+        arguments = ["train", "--resume", str(_run(tmp_path))]
+    done = lego(*arguments, folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _assert_each_rollout_trained_once(RunReader(_run(tmp_path)))
+
+
+def test_a_killed_engine_ends_the_run_with_one_line_and_nothing_left(tmp_path: Path) -> None:
+    program = _start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
+    _wait_for_trajectories(program, tmp_path, 1)
+    family = descendants(program.pid)
+    watch = Watch(family)
+    (engine,) = [pid for pid in family if b"EngineCore" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    os.kill(engine, signal.SIGKILL)
+    _, stderr = program.communicate(timeout=120)
+    assert program.returncode == 3
+    assert "engine" in stderr.splitlines()[-1]
+    assert "Traceback" not in stderr
+    assert watch.survivors(within_s=20) == []
+
+
+def test_an_interrupt_stops_everything_and_says_interrupted(tmp_path: Path) -> None:
+    program = _start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
+    _wait_for_trajectories(program, tmp_path, 1)
+    watch = Watch(descendants(program.pid))
+    program.send_signal(signal.SIGINT)
+    program.communicate(timeout=60)
+    assert program.returncode == 130
+    assert RunReader(_run(tmp_path)).status() == "interrupted"
+    assert watch.survivors(within_s=20) == []
+
+
+def _start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "lego_control", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _run(folder: Path) -> Path:
+    (info,) = folder.glob("runs/*/run.json")
+    return info.parent
+
+
+def _num_trajectories(folder: Path) -> int:
+    return sum(index.read_bytes().count(b"\n") for index in folder.glob("runs/*/trajectories/index.jsonl"))
+
+
+def _wait_for_trajectories(program: subprocess.Popen[str], folder: Path, more: int) -> None:
+    target = _num_trajectories(folder) + more
+    while _num_trajectories(folder) < target:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            program.wait(0.05)
+            raise AssertionError(f"the run ended by itself: {program.communicate()}")
+
+
+def _kill_after(program: subprocess.Popen[str], folder: Path, *, num_trajectories: int) -> None:
+    """SIGKILL to the training process itself, as the kernel's memory killer would."""
+    _wait_for_trajectories(program, folder, num_trajectories)
+    family = descendants(program.pid)
+    watch = Watch(family)
+    (core,) = [pid for pid in family if _is_core(pid)]
+    os.kill(core, signal.SIGKILL)
+    program.communicate(timeout=60)
+    assert program.returncode == 128 + signal.SIGKILL
+    assert watch.survivors(within_s=20) == []
+
+
+def _is_core(pid: int) -> bool:
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return words[1:3] == [b"-m", b"lego_core.launch"]
+
+
+def _assert_each_rollout_trained_once(reader: RunReader) -> None:
+    trained = Counter(rollout for record in reader.steps() for rollout in record.trained_rollouts)
+    assert set(trained.values()) <= {1}
+    for record in reader.steps():
+        entries = [entry for entry in reader.trajectory_index() if entry.step == record.step]
+        assert len({entry.id.partition("~")[0] for entry in entries}) == 8
+        assert record.sampled == sum(entry.sampled for entry in entries)
+        assert record.sampled == record.trained + sum(record.masked.values())

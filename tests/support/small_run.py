@@ -1,0 +1,43 @@
+"""The main job at a smaller size, as a person starts it: `lego quickstart` in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+SMALL = {
+    "train.steps": 3,
+    "rollout.groups_per_step": 3,
+    "rollout.group_size": 6,
+    "tasks.num_train": 12,
+    "tasks.num_heldout": 8,
+    "eval.num_tasks": 8,
+}
+
+
+def lego(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a `lego` command in `folder` to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "lego_control", *arguments], cwd=folder, capture_output=True, text=True
+    )
+
+
+def quickstart(*, harness: str, sandbox: str, **changes: object) -> list[str]:
+    """Arguments of a small quickstart; `changes` in recipe keys with `__` for the dot."""
+    settings = SMALL | {key.replace("__", "."): value for key, value in changes.items()}
+    return ["quickstart", "--harness", harness, "--sandbox", sandbox, *_sets(settings)]
+
+
+def _sets(settings: dict[str, object]) -> Sequence[str]:
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
+def show(folder: Path) -> dict[str, Any]:
+    """`lego show --json` of the newest run in `folder`."""
+    shown = lego("show", "--json", folder=folder)
+    assert shown.returncode == 0, shown.stderr
+    return json.loads(shown.stdout)
