@@ -51,6 +51,10 @@ class Demonstrator:
             task = noisy_task(rng, rng.choice(OPERATIONS))
             yield self.demonstrate(task, _doubtful(task, right, rng), rng)
 
+    def operator_ids(self) -> list[int]:
+        """What an episode can decide for."""
+        return [one_id(self.tokenizer, f" {operation.operator}") for operation in OPERATIONS]
+
     def demonstrate(self, task: SynthTask, operator: str, rng: random.Random) -> Demonstration:
         """An episode that decides for `operator`."""
         word_id, operator_id = (
