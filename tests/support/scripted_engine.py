@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lego_harness.proxy.render import Renderer
-from lego_harness.types import GenerateRequest, Generation
+from lego_harness.types import GenerateRequest, Generation, Routes
 
 Step = Mapping[str, Any] | Sequence[int] | Exception | Callable[[GenerateRequest], Generation]
 NUM_LAYERS, TOP_K = 2, 2
@@ -92,12 +93,17 @@ class ScriptedEngine:
     def _ids(self, step: Mapping[str, Any] | Sequence[int]) -> Sequence[int]:
         return self.renderer.encode_assistant(step) if isinstance(step, Mapping) else step
 
-    def _routes(self, request: GenerateRequest, num_sampled: int) -> np.ndarray:
-        last = len(request.context_ids) + num_sampled - 1
-        rows = [route_row(len(self.requests) - 1, position) for position in range(request.routes_from, last)]
-        return np.array(rows, np.int16).reshape(-1, NUM_LAYERS, TOP_K)
+    def _routes(self, request: GenerateRequest, num_sampled: int) -> Routes:
+        positions = np.arange(request.routes_from, len(request.context_ids) + num_sampled - 1)
+        return route_rows(np.full(len(positions), len(self.requests) - 1), positions)
+
+
+def route_rows(calls: NDArray[Any], positions: NDArray[Any]) -> Routes:
+    """`[n, 2, 2]` experts that name the call and the position each row was recorded in."""
+    columns = [calls, positions % 1000, positions % 7, calls % 7]
+    return np.stack(columns, axis=-1).reshape(-1, NUM_LAYERS, TOP_K).astype(np.int16)
 
 
 def route_row(call: int, position: int) -> list[list[int]]:
-    """`[L, K]` experts that name the call and the position they were recorded in."""
-    return [[call, position % 1000], [position % 7, call % 7]]
+    """One of `route_rows`."""
+    return route_rows(np.array([call]), np.array([position]))[0].tolist()

@@ -19,7 +19,6 @@ from lego_core.tiny.demonstrations import Demonstration, Demonstrator
 from lego_core.tiny.simulation import simulate
 from lego_harness.tasks.synth import generate
 
-
 _UNDISTORTED = 1.0
 
 

@@ -149,7 +149,28 @@ JSON = st.recursive(
     max_leaves=5,
 )
 FIELDS = st.sampled_from(
-    ["role", "content", "type", "text", "tool_calls", "tool_call_id", "id", "function", "name", "arguments", "input", "tool_use_id", "thinking", "system", "tools", "stream", "input_schema", "parameters", "n", "stream_options"]
+    [
+        "role",
+        "content",
+        "type",
+        "text",
+        "tool_calls",
+        "tool_call_id",
+        "id",
+        "function",
+        "name",
+        "arguments",
+        "input",
+        "tool_use_id",
+        "thinking",
+        "system",
+        "tools",
+        "stream",
+        "input_schema",
+        "parameters",
+        "n",
+        "stream_options",
+    ]
 )
 WORDS = st.sampled_from(
     ["user", "assistant", "tool", "system", "text", "tool_use", "tool_result", "function", "image"]
