@@ -27,6 +27,7 @@ class Renderer:
         self.max_model_len = max_model_len
         self._template = template
         self._reply_header = _reply_header(template)
+        self.render_delta([{"role": "user", "content": "."}])  # a template that cannot is refused now
 
     @classmethod
     def load(cls, model_dir: Path, *, max_model_len: int) -> Renderer:

@@ -2,10 +2,10 @@
 
     request → retry? → within budget? → attaches where? → engine → recorded → reply
 
-Owns what may be asked of the engine, and when no more. Invariants: a turn is recorded whole or not at all; ids are
-never rewritten; the first failure or used-up budget ends the session, sets `ended`, and every later
-request is refused. One request at a time: callers hold `exchange` from reading to delivery. Speaks
-no wire format.
+Owns what may be asked of the engine, and when no more. Invariants: a turn is recorded whole or not
+at all; ids are never rewritten; the first failure or used-up budget ends the session, sets `ended`,
+and every later request is refused. One request at a time: callers hold `exchange` from reading to
+delivery. Speaks no wire format.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import numpy as np
 from lego_harness.adapters.base import Endpoint
 from lego_harness.errors import AlignmentError, EngineError, UsageError
 from lego_harness.proxy.boundary import checked
-from lego_harness.proxy.conversation import FinishReason, Message, Reply, Request
+from lego_harness.proxy.conversation import Reply, Request
 from lego_harness.proxy.graph import Attachment, Fork, Mark, MessageGraph
-from lego_harness.proxy.parse import ParsedReply, parse_reply
 from lego_harness.proxy.refusal import Refusal
 from lego_harness.proxy.render import Renderer
+from lego_harness.proxy.reply import read_reply
 from lego_harness.proxy.upstream import Engine
 from lego_harness.types import (
     Branch,
@@ -38,8 +38,6 @@ from lego_harness.types import (
     TokenIds,
     Turn,
 )
-
-CALL_ID_PREFIX = {"chat": "call_", "messages": "toolu_"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +87,8 @@ class Session:
         self._asked: list[dict[str, Any]] = []
         self._undelivered: tuple[str, Reply] | None = None
         self._call: asyncio.Future[Generation] | None = None
+        self._num_calls = 0
+        """Calls begun; an engine may still be dropping a cancelled one when its repetition comes."""
         self._stop: StopReason | None = None
         self._error = ""
         self._is_closed = False
@@ -176,12 +176,17 @@ class Session:
             raise AlignmentError(str(error)) from error
 
     def _engine_request(self, context: TokenIds, mark: Mark) -> GenerateRequest:
+        index = len(self._turns)
         room = self._renderer.max_model_len - len(context)
+        if room < 1 and not index:
+            limit = self._renderer.max_model_len
+            raise EngineError(
+                f"engine: the first context has {len(context)} tokens, max_model_len is {limit}; raise it"
+            )
         if room < 1:
             raise self.end(StopReason.TRUNCATED_TOKENS)
-        index = len(self._turns)
         return GenerateRequest(
-            request_id=f"{self.rollout_id}.t{index}",
+            request_id=f"{self.rollout_id}.a{self._num_calls}.t{index}",
             context_ids=context,
             sampling=replace(
                 self._sampling,
@@ -193,6 +198,7 @@ class Session:
         )
 
     async def _generate(self, call: GenerateRequest) -> Generation:
+        self._num_calls += 1
         self._call = asyncio.ensure_future(self._engine.generate(call))
         try:
             generation = await self._call
@@ -220,7 +226,13 @@ class Session:
         started_s: float,
     ) -> Reply:
         """Everything a turn changes, in one step without an await."""
-        reply = self._reply(request, generation, len(call.context_ids))
+        reply = read_reply(
+            request,
+            generation,
+            self._renderer.vocabulary,
+            identity=f"{self.rollout_id}/{len(self._turns)}",
+            num_context=len(call.context_ids),
+        )
         is_open = int(generation.ids[-1]) != self._renderer.vocabulary.end_of_turn
         path = self._graph.record(at, request, delta, generation, reply.message, is_open=is_open)
         start = len(call.context_ids)
@@ -242,36 +254,6 @@ class Session:
         self._asked.append(request.asked)
         self._undelivered = (request.fingerprint, reply)
         return reply
-
-    def _reply(self, request: Request, generation: Generation, num_context: int) -> Reply:
-        is_stopped = int(generation.ids[-1]) in self._renderer.vocabulary.stop_ids
-        said = generation.ids[:-1] if is_stopped else generation.ids
-        parsed = parse_reply(self._renderer.vocabulary.decode(said.tolist()))
-        finish: FinishReason = "tool_calls" if parsed.calls else "stop"
-        return Reply(
-            id=self._identifier("reply"),
-            created=int(time.time()),
-            model=request.model,
-            message=self._message(parsed, CALL_ID_PREFIX[request.dialect]),
-            finish_reason=finish if is_stopped else "length",
-            prompt_tokens=num_context,
-            completion_tokens=len(generation.ids),
-        )
-
-    def _message(self, parsed: ParsedReply, prefix: str) -> Message:
-        message: Message = {"role": "assistant", "content": parsed.content}
-        if parsed.reasoning:
-            message["reasoning_content"] = parsed.reasoning
-        if parsed.calls:
-            message["tool_calls"] = [
-                {"type": "function", "id": prefix + self._identifier(str(i)), "function": call}
-                for i, call in enumerate(parsed.calls)
-            ]
-        return message
-
-    def _identifier(self, what: str) -> str:
-        """Unique in the run and the same in a rerun: harnesses may show ids to the policy."""
-        return hashlib.sha256(f"{self.rollout_id}/{len(self._turns)}/{what}".encode()).hexdigest()[:24]
 
     # --- the end ---------------------------------------------------------------------------------
 

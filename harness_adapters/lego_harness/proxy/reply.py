@@ -1,0 +1,53 @@
+"""One generation → the reply it means.
+
+Owns the ids that replies and tool calls travel under. Invariant: they are unique in the run and the
+same in a rerun, because harnesses may show them to the policy; harnesses bring call ids back
+unchanged, so they are what turns are known by. Changes no token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+
+from lego_harness.proxy.conversation import FinishReason, Message, Reply, Request
+from lego_harness.proxy.parse import ParsedReply, parse_reply
+from lego_harness.proxy.vocabulary import Vocabulary
+from lego_harness.types import Generation
+
+CALL_ID_PREFIX = {"chat": "call_", "messages": "toolu_"}
+
+
+def read_reply(
+    request: Request, generation: Generation, vocabulary: Vocabulary, *, identity: str, num_context: int
+) -> Reply:
+    """The reply to `request`; `identity` names the turn uniquely in the run."""
+    is_stopped = int(generation.ids[-1]) in vocabulary.stop_ids
+    said = generation.ids[:-1] if is_stopped else generation.ids
+    parsed = parse_reply(vocabulary.decode(said.tolist()))
+    finish: FinishReason = "tool_calls" if parsed.calls else "stop"
+    return Reply(
+        id=_identifier(identity, "reply"),
+        created=int(time.time()),
+        model=request.model,
+        message=_message(parsed, CALL_ID_PREFIX[request.dialect], identity),
+        finish_reason=finish if is_stopped else "length",
+        prompt_tokens=num_context,
+        completion_tokens=len(generation.ids),
+    )
+
+
+def _message(parsed: ParsedReply, prefix: str, identity: str) -> Message:
+    message: Message = {"role": "assistant", "content": parsed.content}
+    if parsed.reasoning:
+        message["reasoning_content"] = parsed.reasoning
+    if parsed.calls:
+        message["tool_calls"] = [
+            {"type": "function", "id": prefix + _identifier(identity, str(i)), "function": call}
+            for i, call in enumerate(parsed.calls)
+        ]
+    return message
+
+
+def _identifier(identity: str, what: str) -> str:
+    return hashlib.sha256(f"{identity}/{what}".encode()).hexdigest()[:24]
