@@ -1,0 +1,45 @@
+"""Inputs of a run are refused before anything is started, with what to do about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lego_core.inputs import prepare_model, prepare_tasks
+from lego_harness.errors import UsageError
+from lego_harness.sandbox.choose import choose_backend
+from tests.support.runs import recipe
+
+
+async def test_a_generated_pool_is_written_into_the_run_and_proven(tmp_path: Path) -> None:
+    wanted = recipe(tasks={"num_train": 4, "num_heldout": 3})
+    backend = choose_backend("bubblewrap")
+    train, heldout = await prepare_tasks(wanted, tmp_path / "tasks", backend)
+    assert [len(train), len(heldout)] == [4, 3]
+    assert all((tmp_path / "tasks" / task.id / "task.toml").is_file() for task in (*train, *heldout))
+    again, _ = await prepare_tasks(wanted, tmp_path / "tasks", backend)
+    assert again == train
+
+
+async def test_a_task_that_is_solved_untouched_is_refused_by_name(tmp_path: Path) -> None:
+    wanted = recipe(tasks={"num_train": 2, "num_heldout": 1})
+    backend = choose_backend("bubblewrap")
+    train, _ = await prepare_tasks(wanted, tmp_path / "tasks", backend)
+    (test_file,) = train[0].tests.glob("test_*.py")
+    test_file.write_text("def test_nothing():\n    pass\n")
+    with pytest.raises(UsageError, match=train[0].id):
+        await prepare_tasks(wanted, tmp_path / "tasks", backend)
+
+
+async def test_a_pool_that_is_too_small_says_which_key_to_lower(tmp_path: Path) -> None:
+    backend = choose_backend("bubblewrap")
+    await prepare_tasks(recipe(tasks={"num_train": 1, "num_heldout": 1}), tmp_path / "tasks", backend)
+    wanted = recipe(tasks={"pool": str(tmp_path / "tasks"), "num_train": 5, "num_heldout": 1})
+    with pytest.raises(UsageError, match=r"lower tasks\.num_train"):
+        await prepare_tasks(wanted, tmp_path / "unused", backend)
+
+
+async def test_a_model_path_without_a_checkpoint_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"config\.json and no tokenizer\.json"):
+        await prepare_model(recipe(model={"path": str(tmp_path)}))

@@ -1,0 +1,58 @@
+"""Processes of a dead launch are ended; everybody else's are not touched."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lego_core.leftovers import MARK, end_leftovers, mark_this_launch
+
+
+def test_a_process_whose_launch_is_dead_is_ended() -> None:
+    with _waiting_process(launch=_dead_pid()) as orphan:
+        assert end_leftovers() >= 1
+        assert orphan.wait(10) == -signal.SIGKILL
+
+
+def test_a_process_of_a_living_launch_and_one_without_mark_are_left_alone() -> None:
+    with _waiting_process(launch=os.getpid()) as ours, _waiting_process(launch=None) as unmarked:
+        end_leftovers()
+        assert (ours.poll(), unmarked.poll()) == (None, None)
+
+
+def test_the_folder_of_a_dead_launch_is_removed_and_a_living_one_keeps_its_own() -> None:
+    dead = Path(f"/tmp/lego-launch-{_dead_pid()}-test")
+    dead.mkdir()
+    before = os.environ.get(MARK)
+    try:
+        with mark_this_launch() as folder:
+            end_leftovers()
+            assert folder.is_dir()
+            assert not dead.exists()
+        assert not folder.exists()
+    finally:
+        os.environ.pop(MARK, None) if before is None else os.environ.update({MARK: before})
+
+
+def _dead_pid() -> int:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+@contextmanager
+def _waiting_process(*, launch: int | None) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with the given mark that runs until its standard input closes."""
+    mark = {} if launch is None else {MARK: str(launch)}
+    inherited = {key: value for key, value in os.environ.items() if key != MARK}
+    program = [sys.executable, "-c", "print('ready', flush=True); input()"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(program, env=inherited | mark, **pipes) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
