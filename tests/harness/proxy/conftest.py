@@ -7,12 +7,17 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.render import Renderer
 from tests.support.checkpoint import write_checkpoint
 from tests.support.conversation import Talk
 from tests.support.scripted_engine import ScriptedEngine
+
+# A loaded machine is no failure of a law.
+settings.register_profile("proxy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("proxy")
 
 Serve = Callable[[ScriptedEngine], Awaitable[CaptureProxy]]
 

@@ -245,16 +245,19 @@ async def test_a_failure_after_the_stream_began_is_an_error_event(
     gate = asyncio.Event()
     proxy = await serve(ScriptedEngine(renderer, [EngineError("the engine died")], gate=gate))
     opened = proxy.open_session("r", Sampling(), Budget())
-    asyncio.get_running_loop().call_later(0.1, gate.set)
     if dialect == "chat":
         async with chat_client(opened) as client:
             stream = await client.chat.completions.create(model="policy", messages=ASK, stream=True)
+            gate.set()  # a stream has begun, with signs of life only
             with pytest.raises(openai.APIError, match="failed_engine"):
                 async for _ in stream:
                     pass
     else:
-        async with claude_client(opened) as other:
+        async with (
+            claude_client(opened) as other,
+            other.messages.stream(model="policy", max_tokens=9, messages=ASK) as events,
+        ):
+            gate.set()
             with pytest.raises(anthropic.APIError, match="failed_engine"):
-                async with other.messages.stream(model="policy", max_tokens=9, messages=ASK) as events:
-                    await events.get_final_message()
+                await events.get_final_message()
     assert "the engine died" in opened.close().error

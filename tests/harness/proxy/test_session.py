@@ -328,6 +328,7 @@ async def test_a_vanished_client_frees_the_engine_and_leaves_nothing(talk: Begin
         tuple(capture.turns[0].context_ids)
     }
     assert len({request.sampling.seed for request in engine.requests}) == 1
+    assert len({request.request_id for request in engine.requests}) == 3
 
 
 async def _until(is_true: Callable[[], bool]) -> None:
@@ -408,6 +409,17 @@ async def test_a_context_beyond_the_engines_length_truncates(talk: Begin, render
     assert (await t.post())[0] == 400
     assert t.session.close().stop is StopReason.TRUNCATED_TOKENS
     assert len(engine.requests) == 1
+
+
+async def test_a_first_context_that_cannot_fit_is_a_failure_not_a_truncation(
+    talk: Begin, renderer: Renderer
+) -> None:
+    t = await talk(ScriptedEngine(renderer, []))
+    t.messages[1]["content"] = "x\n" * renderer.max_model_len
+    assert (await t.post())[0] == 400
+    capture = t.session.close()
+    assert capture.stop is StopReason.FAILED_ENGINE
+    assert "max_model_len is 4096" in capture.error
 
 
 async def test_max_tokens_never_passes_the_engines_length(talk: Begin, renderer: Renderer) -> None:
