@@ -52,7 +52,7 @@ class SandboxEnvironment(LocalEnvironment):
         try:
             returncode, text = _run(self._argv(command, cwd, limit), command, limit)
             output = {"output": text, "returncode": returncode, "exception_info": ""}
-        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        except (OSError, TypeError, ValueError, subprocess.TimeoutExpired) as error:
             output = {
                 "output": getattr(error, "output", None) or "",
                 "returncode": -1,
