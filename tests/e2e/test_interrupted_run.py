@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lego_core.store import RunReader
-from tests.support.processes import Watch, descendants
+from tests.support.processes import Watch, command, descendants
 from tests.support.small_run import lego, quickstart
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -39,13 +39,13 @@ def test_a_killed_engine_ends_the_run_with_one_line_and_nothing_left(tmp_path: P
     _wait_for_trajectories(program, tmp_path, 1)
     family = descendants(program.pid)
     watch = Watch(family)
-    (engine,) = [pid for pid in family if b"EngineCore" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    (engine,) = [pid for pid in family if "EngineCore" in command(pid)]
     os.kill(engine, signal.SIGKILL)
     _, stderr = program.communicate(timeout=120)
     assert program.returncode == 3
     assert "engine" in stderr.splitlines()[-1]
     assert "Traceback" not in stderr
-    assert watch.survivors(within_s=20) == []
+    assert watch.survivors(within_s=60) == []
 
 
 def test_an_interrupt_stops_everything_and_says_interrupted(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_an_interrupt_stops_everything_and_says_interrupted(tmp_path: Path) -> N
     program.communicate(timeout=60)
     assert program.returncode == 130
     assert RunReader(_run(tmp_path)).status() == "interrupted"
-    assert watch.survivors(within_s=20) == []
+    assert watch.survivors(within_s=60) == []
 
 
 def _start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
@@ -95,12 +95,11 @@ def _kill_after(program: subprocess.Popen[str], folder: Path, *, num_trajectorie
     os.kill(core, signal.SIGKILL)
     program.communicate(timeout=60)
     assert program.returncode == 128 + signal.SIGKILL
-    assert watch.survivors(within_s=20) == []
+    assert watch.survivors(within_s=60) == []
 
 
 def _is_core(pid: int) -> bool:
-    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return words[1:3] == [b"-m", b"lego_core.launch"]
+    return "-m lego_core.launch" in command(pid)
 
 
 def _assert_each_rollout_trained_once(reader: RunReader) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import time
@@ -37,7 +38,10 @@ class Watch:
 
     def __init__(self, pids: list[int]) -> None:
         self.commands = {pid: command(pid) for pid in pids}
-        self._fds = {pid: os.pidfd_open(pid) for pid in pids}
+        self._fds: dict[int, int] = {}
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):  # it ended since the list was made
+                self._fds[pid] = os.pidfd_open(pid)
 
     def survivors(self, *, within_s: float) -> list[str]:
         """Commands of those that have not ended after `within_s` seconds."""

@@ -22,6 +22,8 @@ from lego_harness.sandbox.processes import Ended, run_bounded
 _TAR_OVERHEAD = 64 * 2**20
 _COPY_S = 120.0
 _KILL_S = 10.0
+_KILL_PIDS = 64
+"""What an exec takes for a moment, its runtime's threads included."""
 _PACK = "chmod -R u+rwX . && tar --create --sparse --hard-dereference --one-file-system --file=- ."
 
 
@@ -104,10 +106,23 @@ class DockerSandbox:
 
     async def _kill_all(self) -> None:
         """End every process of the agent's user; the client's end alone would leave them running."""
-        command = [*self.exec_prefix(cwd="/"), "sh", "-c", "kill -9 -1"]
-        ended = await run_bounded(command, timeout_s=_KILL_S, output_bytes=1024)
-        if ended.timed_out:
+        if await self._kill_from_inside():
+            return
+        # A fork bomb leaves no room for the process that is to end it.
+        await self._allow_pids(self._limits.pids + _KILL_PIDS)
+        if not await self._kill_from_inside():
             await asyncio.to_thread(engine.kill, self._name)
+        await self._allow_pids(self._limits.pids)
+
+    async def _kill_from_inside(self) -> bool:
+        """False when the killing process could not be started or did not end."""
+        command = [*self.exec_prefix(cwd="/"), "sh", "-c", "kill -9 -1; exit 0"]
+        ended = await run_bounded(command, timeout_s=_KILL_S, output_bytes=1024)
+        return ended.exit_code == 0 and not ended.timed_out
+
+    async def _allow_pids(self, pids: int) -> None:
+        command = [*engine.cli(), "update", "--pids-limit", str(pids), self._name]
+        await run_bounded(command, timeout_s=_KILL_S, output_bytes=1024)
 
 
 class DockerBackend:
