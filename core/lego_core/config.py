@@ -87,6 +87,8 @@ class TrainConfig(Section):
     micro_batch_tokens: int = Field(default=16_384, ge=1)
     """Padded tokens in one forward pass."""
     checkpoint_every: int = Field(default=1, ge=1)
+    keep_checkpoints: int = Field(default=2, ge=1)
+    """The newest ones; older ones are removed."""
 
 
 class EngineConfig(Section):

@@ -16,6 +16,7 @@ rollout once. Owns no numerics, no sandbox and no Ray: those stand behind the pr
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -124,6 +125,8 @@ class Controller:
         directory = self.writer.layout.checkpoint(record.step)
         await self.trainer.save_checkpoint(directory, {RECORD_KEY: asdict(record)})
         self.writer.event("checkpoint", step=record.step, path=str(directory))
+        for old in self.writer.layout.committed()[: -self.recipe.train.keep_checkpoints]:
+            shutil.rmtree(old)
 
     async def _publish(self, version: int) -> None:
         await self.trainer.export(self.weights)

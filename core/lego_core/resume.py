@@ -40,7 +40,7 @@ class Progress:
 def find_progress(run_dir: Path) -> Progress:
     """Read a run directory's commits; raises InfrastructureError where a checkpoint is broken."""
     reader = RunReader(run_dir)
-    checkpoint = max(reader.layout.checkpoints.glob("[0-9]*[0-9]"), default=None)
+    checkpoint = max(reader.layout.committed(), default=None)
     committed = int(checkpoint.name) if checkpoint else 0
     evaluated = frozenset(record.step for record in reader.heldout())
     recorded = {record.step for record in reader.steps()}

@@ -30,6 +30,14 @@ async def test_versions_are_published_in_order_once_per_step(tmp_path: Path) -> 
     assert trainer.published == list(range(1, STEPS + 1))
 
 
+async def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
+    await run(tmp_path)
+    assert [path.name for path in _reader(tmp_path).layout.committed()] == [
+        f"{STEPS - 1:05d}",
+        f"{STEPS:05d}",
+    ]
+
+
 async def test_a_finished_run_that_is_resumed_does_nothing(tmp_path: Path) -> None:
     await run(tmp_path)
     before = _reader(tmp_path).trajectory_index()

@@ -128,3 +128,7 @@ class RunLayout:
     def checkpoint(self, step: int) -> Path:
         """Folder of the checkpoint that commits `step`."""
         return self.checkpoints / f"{step:05d}"
+
+    def committed(self) -> list[Path]:
+        """Checkpoint folders, oldest first; unfinished ones have other names."""
+        return sorted(path for path in self.checkpoints.glob("*") if path.name.isdigit())
