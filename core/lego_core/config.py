@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from lego_harness.errors import UsageError
 
@@ -68,6 +68,13 @@ class RolloutConfig(Section):
     """Processes that run rollouts."""
     concurrency: int = Field(default=4, ge=1)
     """Rollouts in flight per worker."""
+
+    @field_validator("top_p")
+    @classmethod
+    def _is_the_whole_distribution(cls, top_p: float) -> float:
+        if top_p != 1:
+            raise ValueError("the trainer recomputes log-probabilities of the whole distribution, expected 1")
+        return top_p
 
 
 class TrainConfig(Section):

@@ -1,0 +1,47 @@
+"""A recipe is refused with the key, what was got and what was expected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lego_core.config import load_recipe, parse_recipe
+from lego_harness.errors import UsageError
+
+
+def test_an_unknown_key_is_named_with_the_nearest_known_one() -> None:
+    with pytest.raises(UsageError, match=r"train\.lerning_rate.*learning_rate"):
+        parse_recipe({"train": {"lerning_rate": 1}})
+
+
+def test_every_bad_key_is_named_at_once() -> None:
+    with pytest.raises(UsageError, match=r"rollout\.group_size.*train\.steps.*got 0"):
+        parse_recipe({"train": {"steps": 0}, "rollout": {"group_size": "many"}})
+
+
+def test_a_sampler_that_cuts_the_distribution_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"rollout\.top_p.*whole distribution"):
+        parse_recipe({"rollout": {"top_p": 0.9}})
+
+
+def test_overrides_are_toml_values_and_names_need_no_quotes(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text("[train]\nlearning_rate = 1e-3\n")
+    recipe = load_recipe(path, ["train.learning_rate=0", "sandbox.backend=docker"])
+    assert (recipe.train.learning_rate, recipe.sandbox.backend) == (0, "docker")
+
+
+@pytest.mark.parametrize("override", ["train", "=1", "train.steps", "steps=1", "a.b.c=1"])
+def test_an_override_of_another_form_says_the_form(tmp_path: Path, override: str) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text("")
+    with pytest.raises(UsageError, match=r"section\.key=value"):
+        load_recipe(path, [override])
+
+
+def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text("[train\n")
+    with pytest.raises(UsageError, match=r"recipe\.toml.*TOML"):
+        load_recipe(path)
