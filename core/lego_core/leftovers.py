@@ -1,7 +1,7 @@
 """Finds and ends processes that a killed launch left behind.
 
-Every process of a launch inherits `LEGO_LAUNCH=<pid>` in its environment; a process whose launch
-is dead is nobody's and is ended. Ray's agents, for one, outlive a `kill -9` of their driver.
+Every process of a launch inherits `LEGO_LAUNCH=<pid>` in its environment or holds files of the
+launch's folder open; a process whose launch is dead is nobody's and is ended. Ray's agents, for one, outlive a `kill -9` of their driver.
 Touches no process without the mark, none of another user, and none of a living launch.
 """
 
@@ -35,7 +35,7 @@ def end_leftovers() -> int:
     """Kill the processes and remove the temp folders of dead launches; how many processes."""
     ended = 0
     for pid, launch in _marked_processes():
-        if not _is_alive(launch):
+        if pid != os.getpid() and not _is_alive(launch):
             ended += _kill(pid)
     for folder in Path("/tmp").glob(f"{_TEMP_PREFIX}*"):
         launch = folder.name.removeprefix(_TEMP_PREFIX).partition("-")[0]
@@ -45,15 +45,32 @@ def end_leftovers() -> int:
 
 
 def _marked_processes() -> Iterator[tuple[int, int]]:
-    for environ in Path("/proc").glob("[0-9]*/environ"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            entries = environ.read_bytes().split(b"\0")
+            launch = _launch_in_environment(process) or _launch_by_open_files(process)
         except OSError:  # it ended meanwhile, or belongs to somebody else
             continue
-        for entry in entries:
-            name, _, value = entry.partition(b"=")
-            if name == MARK.encode() and value.isdigit():
-                yield int(environ.parent.name), int(value)
+        if launch is not None:
+            yield int(process.name), launch
+
+
+def _launch_in_environment(process: Path) -> int | None:
+    for entry in (process / "environ").read_bytes().split(b"\0"):
+        name, _, value = entry.partition(b"=")
+        if name == MARK.encode() and value.isdigit():
+            return int(value)
+    return None
+
+
+def _launch_by_open_files(process: Path) -> int | None:
+    """Ray's agents write their title over their environment, but they keep logs open in the launch's
+    folder."""
+    for link in (process / "fd").iterdir():
+        _, found, rest = str(link.readlink()).partition(f"/tmp/{_TEMP_PREFIX}")
+        launch = rest.partition("-")[0]
+        if found and launch.isdigit():
+            return int(launch)
+    return None
 
 
 def _is_alive(pid: int) -> bool:

@@ -19,6 +19,14 @@ def test_a_process_whose_launch_is_dead_is_ended() -> None:
         assert orphan.wait(10) == -signal.SIGKILL
 
 
+def test_a_process_that_lost_its_mark_is_known_by_the_files_it_holds_open() -> None:
+    folder = Path(f"/tmp/lego-launch-{_dead_pid()}-test")
+    folder.mkdir()
+    with (folder / "log").open("w") as log, _waiting_process(launch=None, keeps=log.fileno()) as orphan:
+        assert end_leftovers() >= 1
+        assert orphan.wait(10) == -signal.SIGKILL
+
+
 def test_a_process_of_a_living_launch_and_one_without_mark_are_left_alone() -> None:
     with _waiting_process(launch=os.getpid()) as ours, _waiting_process(launch=None) as unmarked:
         end_leftovers()
@@ -46,13 +54,14 @@ def _dead_pid() -> int:
 
 
 @contextmanager
-def _waiting_process(*, launch: int | None) -> Iterator[subprocess.Popen[bytes]]:
+def _waiting_process(*, launch: int | None, keeps: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """A process with the given mark that runs until its standard input closes."""
     mark = {} if launch is None else {MARK: str(launch)}
     inherited = {key: value for key, value in os.environ.items() if key != MARK}
     program = [sys.executable, "-c", "print('ready', flush=True); input()"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(program, env=inherited | mark, **pipes) as process:
+    kept = () if keeps is None else (keeps,)
+    with subprocess.Popen(program, env=inherited | mark, pass_fds=kept, **pipes) as process:
         assert process.stdout is not None
         process.stdout.readline()
         yield process
