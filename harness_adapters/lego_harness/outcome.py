@@ -12,7 +12,7 @@ graded any more. Runs nothing.
     budget ended the session                          TRUNCATED_…          yes
     harness ended before any turn                     FAILED_HARNESS       no
     harness killed inside the sandbox                 COMPLETED            0
-    harness exit code not 0                           FAILED_HARNESS       no
+    harness exit code not an ordinary one             FAILED_HARNESS       no
     otherwise                                         COMPLETED            yes
 """
 
@@ -104,7 +104,7 @@ def _classify_exit(exit_: HarnessExit | None, *, has_turns: bool) -> Verdict:
             stop=StopReason.COMPLETED,
             forfeit=f"the harness was killed inside the agent's sandbox (exit code {exit_.exit_code})",
         )
-    if exit_.exit_code != 0:
+    if exit_.exit_code not in exit_.ordinary:
         return _failed(
             StopReason.FAILED_HARNESS, f"the harness exited with {exit_.exit_code} and said: {said}"
         )

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lego_harness.adapters.base import Adapter
-from lego_harness.adapters.claude_code import ClaudeCodeAdapter
-from lego_harness.adapters.mini_swe import MiniSweAdapter
+from lego_harness.adapters.base import Adapter, HarnessOptions
+from lego_harness.adapters.claude_code import claude_code
+from lego_harness.adapters.install import CLAUDE_CODE, MINI_SWE
+from lego_harness.adapters.mini_swe import mini_swe
 from lego_harness.errors import UsageError
 
-_ADAPTERS: dict[str, Callable[[], Adapter]] = {
-    MiniSweAdapter.name: MiniSweAdapter,
-    ClaudeCodeAdapter.name: ClaudeCodeAdapter,
+_ADAPTERS: dict[str, Callable[[HarnessOptions], Adapter]] = {
+    MINI_SWE.name: mini_swe,
+    CLAUDE_CODE.name: claude_code,
 }
 
 
-def get_adapter(name: str) -> Adapter:
+def get_adapter(name: str, options: HarnessOptions | None = None) -> Adapter:
     """A new adapter of the named harness, not started; raises UsageError."""
     if name not in _ADAPTERS:
         raise UsageError(f"harness {name!r} is unknown; expected one of: {', '.join(_ADAPTERS)}")
-    return _ADAPTERS[name]()
+    return _ADAPTERS[name](options or HarnessOptions())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,7 +73,7 @@ async def hangs(session: FakeSession, world: FakeWorld) -> HarnessExit:
     raise AssertionError
 
 
-def failing(code: int = 1, **facts: bool) -> HarnessExit:
+def failing(code: int = 1, **facts: Any) -> HarnessExit:
     return HarnessExit(exit_code=code, output="Traceback\n\x1b[31mboom", **facts)
 
 
@@ -124,6 +125,9 @@ WAYS_TO_END = {
         FakeWorld(exits(OK, turns=0)), StopReason.FAILED_HARNESS, None, "before its first model call",
     ),
     "harness exits with an error": (FakeWorld(exits(failing(3))), StopReason.FAILED_HARNESS, None, "exited with 3"),
+    "harness exits with an error that says nothing of it": (
+        FakeWorld(exits(failing(1, ordinary=frozenset({0, 1})))), StopReason.COMPLETED, 1.0, "",
+    ),
     "harness raises": (FakeWorld(raises(HarnessError("server died"))), StopReason.FAILED_HARNESS, None, "server died"),
     "harness killed inside the sandbox": (
         FakeWorld(exits(failing(137, killed_inside=True))), StopReason.COMPLETED, 0.0, "",

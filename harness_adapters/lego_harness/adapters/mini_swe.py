@@ -14,10 +14,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from lego_harness.adapters.base import Endpoint, HarnessExit
+from lego_harness.adapters.base import Endpoint, HarnessExit, HarnessOptions
 from lego_harness.adapters.fork_server import ForkServer
 from lego_harness.adapters.install import MINI_SWE, reported_version
-from lego_harness.errors import SetupError
+from lego_harness.errors import SetupError, UsageError
 from lego_harness.sandbox.base import Mount, Sandbox
 from lego_harness.types import Task
 
@@ -37,8 +37,15 @@ _SETTINGS = {
 _OUTPUT_BYTES = 20_000
 
 
+def mini_swe(options: HarnessOptions) -> MiniSweAdapter:
+    """mini-swe-agent 2.4.6; it never compacts, so that it need not know the window."""
+    if options.subagents:
+        raise UsageError("mini-swe-agent has no sub-agents; expected subagents = false")
+    return MiniSweAdapter()
+
+
 class MiniSweAdapter:
-    """mini-swe-agent 2.4.6."""
+    """One fork server, one process per rollout."""
 
     name = MINI_SWE.name
     version = MINI_SWE.version

@@ -54,8 +54,10 @@ def upper_case(tmp_path: Path) -> Iterator[Path]:
     thread.join()
 
 
-def run(path: Path, home: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-I", "-S", "-B", str(PROGRAM), str(path), str(home), *command]
+def run(
+    path: Path, home: Path, *command: str, files: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-I", "-S", "-B", str(PROGRAM), str(path), str(home), *files, "--", *command]
     env = {"PATH": "/usr/bin:/bin", "URL": "http://127.0.0.1:{port}"}
     return subprocess.run(argv, capture_output=True, text=True, env=env, timeout=60, stdin=subprocess.DEVNULL)
 
@@ -64,6 +66,15 @@ def test_bytes_reach_the_socket_and_come_back(upper_case: Path, tmp_path: Path) 
     result = run(upper_case, tmp_path / "home", sys.executable, "-c", CLIENT, "abc")
     assert result.stdout.split() == ["300000", str(tmp_path / "home")], result.stderr
     assert (tmp_path / "home").is_dir()
+
+
+def test_files_lie_below_the_home_before_the_program_starts_and_know_the_port(tmp_path: Path) -> None:
+    show = ("/bin/sh", "-c", 'cat "$HOME/a/b.toml" "$HOME/empty"; echo "$0 $URL"', "http://127.0.0.1:{port}")
+    result = run(tmp_path / "s", tmp_path / "home", *show, files=("a/b.toml=x = 'é={port}'\n", "empty="))
+    first, urls = result.stdout.splitlines()
+    address, url = urls.split()
+    assert address == url
+    assert first == f"x = 'é={url.rpartition(':')[2]}'"
 
 
 def test_a_proxy_that_is_gone_closes_the_connection_instead_of_hanging(tmp_path: Path) -> None:

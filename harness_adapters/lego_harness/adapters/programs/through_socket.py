@@ -1,10 +1,13 @@
 """Runs a program inside a sandbox whose only way out is a unix socket, for programs that need TCP.
 
-`python3 through_socket.py SOCKET HOME COMMAND…`, with `{port}` in environment values replaced by the
-loopback port that leads to SOCKET. Exits as COMMAND does (128 + signal when one ended it). Standard
-library only: it runs in the sandbox's Python. Reads nothing of what it forwards.
+`python3 through_socket.py SOCKET HOME [FILE=TEXT…] -- COMMAND…`, with `{port}` in TEXT, COMMAND and
+environment values replaced by the loopback port that leads to SOCKET, and each TEXT written to FILE
+below HOME. Exits as COMMAND does (128 + signal when one ended it). Standard library only: it runs in
+the sandbox's Python. Reads nothing of what it forwards.
 """
 
+# ruff: noqa: PTH103, PTH120, PTH123
+# pathlib would cost half the start-up time.
 from __future__ import annotations
 
 import os
@@ -14,15 +17,24 @@ import threading
 
 
 def main() -> None:
-    path, home, *command = sys.argv[1:]
+    path, home, *rest = sys.argv[1:]
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
     threading.Thread(target=_accept, args=(listener, path), daemon=True).start()
-    os.makedirs(home, exist_ok=True)  # noqa: PTH103 (pathlib would cost half the start-up time)
-    os._exit(_run(command, {**_with_port(listener.getsockname()[1]), "HOME": home}))
+    port = str(listener.getsockname()[1])
+    rest = [word.replace("{port}", port) for word in rest]
+    env = {name: value.replace("{port}", port) for name, value in os.environ.items()}
+    separator = rest.index("--")
+    _write(home, rest[:separator])
+    os._exit(_run(rest[separator + 1 :], {**env, "HOME": home}))
 
 
-def _with_port(port: int) -> dict[str, str]:
-    return {name: value.replace("{port}", str(port)) for name, value in os.environ.items()}
+def _write(home: str, files: list[str]) -> None:
+    os.makedirs(home, exist_ok=True)
+    for name, _, text in (word.partition("=") for word in files):
+        path = f"{home}/{name}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 def _run(command: list[str], env: dict[str, str]) -> int:

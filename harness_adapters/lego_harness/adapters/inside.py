@@ -1,0 +1,123 @@
+"""Harnesses that are one native binary: mounted read-only and run inside the sandbox.
+
+Such a harness is a table, `Inside`, and needs no code. Its only way out is the proxy's unix socket,
+reached through a loopback forwarder started in the same exec; each rollout has a home of its own and an
+environment that holds what the table says. The instruction comes on stdin. Reads no transcript, and
+of the output only its end, for people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lego_harness.adapters.base import Endpoint, HarnessExit
+from lego_harness.adapters.install import Harness, reported_version
+from lego_harness.errors import SetupError
+from lego_harness.sandbox.base import PROXY_SOCKET, ExecResult, Mount, Sandbox
+from lego_harness.types import Task
+
+FORWARDER = Mount(
+    source=Path(__file__).parent / "programs" / "through_socket.py", target="/opt/lego/through_socket.py"
+)
+HOME = "/tmp/home"
+_OUTPUT_CHARACTERS = 20_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inside:
+    """One harness. In `argv`, `env` and `files`, `{url}` and `{model}` stand for the rollout's own."""
+
+    harness: Harness
+    binary: str
+    """Where the binary lies in the installation; a pattern that fits one file."""
+    argv: tuple[str, ...]
+    """What follows the binary."""
+    env: Mapping[str, str]
+    """All of the environment but PATH, HOME and what every sandbox sets."""
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Written before the start: path below the home → text."""
+    ordinary: frozenset[int] = frozenset({0})
+    """Exit codes that say nothing went wrong with the program itself."""
+
+
+class InsideAdapter:
+    """Runs the harness that a table describes."""
+
+    def __init__(self, table: Inside) -> None:
+        self._table = table
+        self.name = table.harness.name
+        self.version = table.harness.version
+
+    async def check(self) -> None:
+        table = self._table
+        env = {"PATH": "/usr/bin:/bin", "TERM": "dumb", **table.env}
+        await asyncio.to_thread(reported_version, [str(_binary(table)), "--version"], table.harness, env)
+
+    def mounts(self) -> tuple[Mount, ...]:
+        return (FORWARDER, Mount(source=_binary(self._table), target=self._binary_inside))
+
+    async def start(self) -> None:
+        """Nothing is shared."""
+
+    async def run(self, task: Task, sandbox: Sandbox, endpoint: Endpoint, *, timeout_s: float) -> HarnessExit:
+        table = self._table
+        result = await sandbox.exec(
+            forwarded((self._binary_inside, *table.argv), table.files, endpoint),
+            timeout_s=timeout_s,
+            env={name: filled(value, endpoint) for name, value in table.env.items()},
+            stdin=task.instruction.encode(),
+        )
+        return exit_inside(result, table.ordinary)
+
+    async def close(self) -> None:
+        """Nothing to stop: it ended with its sandbox."""
+
+    @property
+    def _binary_inside(self) -> str:
+        return f"/opt/lego/{self.name}"
+
+
+def forwarded(argv: Sequence[str], files: Mapping[str, str], endpoint: Endpoint) -> list[str]:
+    """The command that runs `argv` in the sandbox, with its home made and the proxy in reach."""
+    return [
+        *("python3", "-I", "-S", "-B", FORWARDER.target, PROXY_SOCKET, HOME),
+        *(f"{name}={filled(text, endpoint)}" for name, text in files.items()),
+        "--",
+        *(filled(word, endpoint) for word in argv),
+    ]
+
+
+def filled(text: str, endpoint: Endpoint) -> str:
+    """`text` with the rollout's own address and model name; the forwarder knows the port."""
+    url = f"http://127.0.0.1:{{port}}{endpoint.path}"
+    return text.replace("{url}", url).replace("{model}", endpoint.model)
+
+
+def exit_inside(result: ExecResult, ordinary: frozenset[int]) -> HarnessExit:
+    """How a harness that ran inside the sandbox ended."""
+    return HarnessExit(
+        exit_code=result.exit_code,
+        output=(result.stdout + result.stderr)[-_OUTPUT_CHARACTERS:],
+        ordinary=ordinary,
+        timed_out=result.timed_out,
+        killed_inside=_was_killed(result),
+    )
+
+
+def _was_killed(result: ExecResult) -> bool:
+    """A shell's code for a signal; one that came from outside would have ended the exec itself."""
+    return not result.timed_out and 128 < result.exit_code < 128 + 65
+
+
+def _binary(table: Inside) -> Path:
+    table.harness.require()
+    found = sorted(table.harness.folder.glob(table.binary))
+    if len(found) != 1:
+        raise SetupError(
+            f"{table.harness.name} {table.harness.version}: found {len(found)} native binaries in "
+            f"{table.harness.folder}, expected 1; remove that folder and {table.harness.how_to_install}"
+        )
+    return found[0]
