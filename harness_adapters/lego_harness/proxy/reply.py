@@ -11,20 +11,20 @@ import hashlib
 import time
 
 from lego_harness.proxy.conversation import FinishReason, Message, Reply, Request
-from lego_harness.proxy.parse import ParsedReply, parse_reply
-from lego_harness.proxy.vocabulary import Vocabulary
+from lego_harness.proxy.parse import ParsedReply
+from lego_harness.proxy.render import Renderer
 from lego_harness.types import Generation
 
 CALL_ID_PREFIX = {"chat": "call_", "messages": "toolu_"}
 
 
 def read_reply(
-    request: Request, generation: Generation, vocabulary: Vocabulary, *, identity: str, num_context: int
+    request: Request, generation: Generation, renderer: Renderer, *, identity: str, num_context: int
 ) -> Reply:
     """The reply to `request`; `identity` names the turn uniquely in the run."""
-    is_stopped = int(generation.ids[-1]) in vocabulary.stop_ids
+    is_stopped = int(generation.ids[-1]) in renderer.vocabulary.stop_ids
     said = generation.ids[:-1] if is_stopped else generation.ids
-    parsed = parse_reply(vocabulary.decode(said.tolist()))
+    parsed = renderer.parse(renderer.vocabulary.decode(said.tolist()), request.tools)
     finish: FinishReason = "tool_calls" if parsed.calls else "stop"
     return Reply(
         id=_identifier(identity, "reply"),

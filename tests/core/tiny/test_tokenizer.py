@@ -46,7 +46,8 @@ def test_a_conversation_is_a_prefix_of_its_continuation(demonstrator: Demonstrat
     answered = {"role": "tool", "tool_call_id": "c1", "content": "a.py"}
     first = renderer.render(asked, TOOLS)
     second = renderer.render([*asked, CALL, answered], TOOLS)
-    assert second == first + renderer.encode_assistant(CALL) + renderer.render_delta([answered])
+    delta = renderer.render_delta([answered]) + renderer.generation_prompt
+    assert second == first + renderer.encode_assistant(CALL) + delta
 
 
 def test_a_reply_of_the_script_is_what_the_template_renders(

@@ -94,7 +94,8 @@ def test_incremental_rendering_equals_full_rendering(
         added = results(*commands) if commands else [user(answer)]
         if is_noted:
             added = [*added, {"role": "system", "content": answer}]
-        ids += same_renderer.encode_assistant(reply) + same_renderer.render_delta(added)
+        delta = same_renderer.render_delta(added) + same_renderer.generation_prompt
+        ids += same_renderer.encode_assistant(reply) + delta
         messages += [reply, *added]
     assert ids == same_renderer.render(messages, tools)
 
