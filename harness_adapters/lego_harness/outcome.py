@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from lego_harness.adapters.base import HarnessExit
 from lego_harness.errors import AlignmentError, EngineError, GraderError, HarnessError
-from lego_harness.proxy.session import Capture
+from lego_harness.proxy.capture import Capture
 from lego_harness.text import one_line
 from lego_harness.types import StopReason
 

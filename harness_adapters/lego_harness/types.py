@@ -142,6 +142,12 @@ class Turn:
     started_s: float
     """Seconds since the rollout began."""
     ended_s: float
+    thread: str = ""
+    """The conversation it belongs to, as the harness names it; empty where it does not."""
+    side_call: str = ""
+    """What the call was beside a conversation (`title`, `compaction`, …); empty for its turns."""
+    masked: str = ""
+    """Why its tokens are not trained; empty when they are (law 2)."""
 
 
 # --- results -----------------------------------------------------------------------------------
@@ -194,7 +200,8 @@ class Branch:
     """One root-to-leaf token path of a trajectory.
 
     All arrays have length `T`. A token is trained iff `mask` is True there; each sampled token of
-    a trajectory is True in exactly one branch (law 2).
+    a trajectory is True in exactly one branch, but for those of turns that name a reason in
+    `masked` (law 2).
     """
 
     ids: TokenIds
@@ -205,6 +212,14 @@ class Branch:
     """Policy version of sampled tokens; −1 elsewhere."""
     routes: Routes | None
     """`[T, L, K]`; row t routed position t; −1 where absent."""
+    thread: str = ""
+    """The conversation it belongs to; as `Turn.thread`."""
+    parent: str = ""
+    """The conversation that started that one, where the harness says so."""
+    cause: str = ""
+    """Why it departs from what came before it: `start`, `sub_agent`, `compaction`, …"""
+    at: int = 0
+    """Index of the first message that departs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -37,6 +37,7 @@ class Talk:
         self.url = session.endpoint.host_url
         self.messages: list[dict[str, Any]] = [SYSTEM, {"role": "user", "content": "Repair calc.py."}]
         self.tools: list[dict[str, Any]] = [copy.deepcopy(BASH)]
+        self.headers: dict[str, str] = {}
 
     @classmethod
     @asynccontextmanager
@@ -52,10 +53,11 @@ class Talk:
         async with aiohttp.ClientSession() as http:
             yield cls(session, http)
 
-    async def post(self, **fields: Any) -> tuple[int, dict[str, Any]]:
+    async def post(self, headers: dict[str, str] | None = None, **fields: Any) -> tuple[int, dict[str, Any]]:
         """Send the history as it is; status and JSON of the answer."""
         body = {"model": "policy", "messages": self.messages, "tools": self.tools, **fields}
-        async with self.http.post(f"{self.url}/v1/chat/completions", json=body) as answer:
+        url = f"{self.url}/v1/chat/completions"
+        async with self.http.post(url, json=body, headers=headers or self.headers) as answer:
             return answer.status, await answer.json()
 
     async def turn(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lego_harness.adapters.base import Endpoint, HarnessExit
-from lego_harness.proxy.session import Capture
+from lego_harness.proxy.capture import Capture
 from lego_harness.rollout import RolloutRunner, RolloutSpec
 from lego_harness.sandbox.base import SandboxSpec
 from lego_harness.types import Branch, Budget, Grade, Sampling, StopReason, Task, Turn

@@ -9,6 +9,7 @@ trained + Σ masked, checked here for each batch.
 | `ungraded:<stop reason>` | no reward exists: timeout, failure, cancellation                  |
 | `zero_variance`          | all graded siblings earned the same, or there is only one         |
 | `no_tokens`              | graded, but the policy sampled nothing (counts in the baseline)   |
+| `side_call:<class>`      | a call beside the conversation that is not trained, such as a title |
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ def make_batch(groups: Sequence[RolloutGroup], *, advantage_std: bool) -> Batch:
                 masked[reason] += trajectory.num_sampled
             else:
                 samples += _samples(trajectory, float(by_id[trajectory.id]))
+                masked.update(_masked_turns(trajectory))
     batch = Batch(
         samples=tuple(samples),
         sampled=sum(t.num_sampled for g in groups for t in g.trajectories),
@@ -97,12 +99,22 @@ def _reward(trajectory: Trajectory) -> float:
     return trajectory.grade.reward
 
 
+def _masked_turns(trajectory: Trajectory) -> Counter[str]:
+    """Reason → tokens of the turns that are not trained though their rollout is."""
+    masked: Counter[str] = Counter()
+    for turn in trajectory.turns:
+        if turn.masked:
+            masked[turn.masked] += len(turn.sampled_ids)
+    return masked
+
+
 def _samples(trajectory: Trajectory, advantage: float) -> list[Sample]:
     owned = sum(int(branch.mask.sum()) for branch in trajectory.branches)
-    if owned != trajectory.num_sampled:
+    masked = _masked_turns(trajectory).total()
+    if owned + masked != trajectory.num_sampled:
         raise AlignmentError(
-            f"rollout {trajectory.id} sampled {trajectory.num_sampled} tokens but its branches own {owned}, "
-            "expected each in exactly one branch"
+            f"rollout {trajectory.id} sampled {trajectory.num_sampled} tokens but its branches own {owned} and "
+            f"its turns mask {masked}, expected each in exactly one branch or masked"
         )
     return [_sample(trajectory.id, branch, advantage) for branch in trajectory.branches if branch.mask.any()]
 

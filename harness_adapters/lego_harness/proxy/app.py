@@ -18,12 +18,14 @@ import logging
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
 from aiohttp import web
 
 from lego_harness.adapters.base import Endpoint
+from lego_harness.proxy.caller import caller_of
 from lego_harness.proxy.delivery import deliver, error_response, json_response
 from lego_harness.proxy.dialects.base import Dialect, read_body
 from lego_harness.proxy.dialects.chat import ChatDialect
@@ -143,7 +145,8 @@ def _handler(method: str, tail: str) -> Handler:
 
 
 async def _complete(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
-    return await deliver(request, session, dialect, dialect.fold(read_body(await request.read())))
+    folded = dialect.fold(read_body(await request.read()))
+    return await deliver(request, session, dialect, replace(folded, caller=caller_of(request.headers)))
 
 
 async def _count_tokens(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:

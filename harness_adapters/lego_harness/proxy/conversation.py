@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NotRequired, TypedDict
+
+from lego_harness.proxy.caller import Caller
 
 FinishReason = Literal["stop", "tool_calls", "length"]
 
@@ -63,6 +65,8 @@ class Request:
     """What the harness calls the model; repeated back, never obeyed."""
     asked: dict[str, Any]
     """Sampling parameters the harness wanted; recorded, never obeyed."""
+    caller: Caller = field(default_factory=Caller)
+    """Which of the rollout's conversations it belongs to."""
     include_usage: bool = True
     """Whether a streamed reply ends with token counts (Chat Completions makes it optional)."""
 

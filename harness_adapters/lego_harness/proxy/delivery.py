@@ -25,12 +25,12 @@ async def deliver(
     http: web.Request, session: Session, dialect: Dialect, request: Request
 ) -> web.StreamResponse:
     """Answer one request to its last byte; raises Refusal while a status can still be sent."""
-    async with session.exchange:
+    async with session.exchange(request):
         respond = _stream if request.stream else _whole
         response, reply = await respond(http, session, dialect, request)
         await response.write_eof()
         if reply is not None and http.transport is not None and not http.transport.is_closing():
-            session.delivered(reply)
+            session.delivered(request)
         return response
 
 

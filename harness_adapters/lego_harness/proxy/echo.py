@@ -20,7 +20,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, cast
 
-from lego_harness.proxy.conversation import Message, ToolCall
+from lego_harness.proxy.conversation import Message, Tool, ToolCall
 
 _EMPTY: tuple[object, ...] = (False, None, "", [], {})
 _CHANGE_DIRECTORY = re.compile(r"^cd \S+ && ")
@@ -45,6 +45,19 @@ def difference(sampled: Message, echoed: Message, defaults: dict[str, dict[str, 
     if reasoning and reasoning != sampled.get("reasoning_content", "").strip():
         return "its reasoning changed"
     return ""
+
+
+def declared_defaults(tools: Sequence[Tool]) -> dict[str, dict[str, Any]]:
+    """Tool name → parameter → the default its schema declares."""
+    return {tool["function"]["name"]: _defaults(tool["function"].get("parameters", {})) for tool in tools}
+
+
+def _defaults(schema: dict[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties")
+    named = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
+    return {
+        key: spec["default"] for key, spec in named.items() if isinstance(spec, dict) and "default" in spec
+    }
 
 
 def _ids(calls: Sequence[ToolCall]) -> str:

@@ -1,95 +1,84 @@
-"""What one session holds: the conversation, its tokens, and where a request attaches to them.
+"""The message graph of one rollout: every engine call, what it continues, and the tokens of each path.
 
-    linear     the request adds messages behind our last reply
-    dropped    the harness threw our last reply away and went on without it (a reply it could not
-               read, an empty one): the new turn forks off before that reply
+    request ──▶ locate ──▶ attachment ──▶ engine ──▶ record ──▶ exchange ──▶ path of tokens
 
-Owns one growing path and the paths that forks left behind. Invariants: every sampled token is owned
-by exactly one branch, whatever is dropped; tokens behind a fork are copied, never recomputed; a
-request that fits neither case raises AlignmentError. Renders nothing and calls no engine.
+Nodes are exchanges; a request that continues the end of a path extends it, any other begins a path
+that shares the tokens before the fork as context. Invariants: every sampled token is owned by
+exactly one path; nothing recorded is recomputed; the cost of a request is that of its new messages.
+Renders nothing and calls no engine. Where a request attaches is `locate.py`'s, why is `departure.py`'s.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
-from lego_harness.errors import AlignmentError
-from lego_harness.proxy.align import messages_without_last_reply, new_messages
-from lego_harness.proxy.conversation import Message, Request, Tool
+import numpy as np
+
+from lego_harness.proxy.conversation import Message, Request
+from lego_harness.proxy.departure import departure
+from lego_harness.proxy.echo import declared_defaults, difference
+from lego_harness.proxy.exchange import Departure, Exchange
+from lego_harness.proxy.locate import Match, follow
 from lego_harness.proxy.tokens import TokenPath
-from lego_harness.types import Branch, Generation, TokenIds
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mark:
-    """A place between turns where a request may attach."""
-
-    num_messages: int = 0
-    num_tokens: int = 0
-    num_routed: int = 0
-    """Positions before it whose routing rows are recorded."""
-    is_open: bool = False
-    """The last token is a sampled one that does not end the turn."""
+from lego_harness.types import Generation, TokenIds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attachment:
     """Where a request attaches and what it adds there."""
 
-    mark: Mark
+    parent: Exchange | None
+    """The exchange it continues; None where it begins a history."""
     added: list[Message]
-    cause: str = ""
-    """Why it forks; empty when it does not."""
+    """Its messages behind the parent's reply."""
+    departure: Departure
+    num_exchanges: int
+    """Exchanges there were when it was found; more may be recorded before this one is."""
 
+    @property
+    def num_tokens(self) -> int:
+        """Recorded tokens that it continues."""
+        return self.parent.end if self.parent else 0
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fork:
-    """One departure from the linear conversation."""
-
-    turn: int
-    """The turn that was sampled behind the fork."""
-    message: int
-    """Index of the first message that is not shared."""
-    cause: str
+    @property
+    def num_routed(self) -> int:
+        """Positions before which routing rows are recorded."""
+        return self.parent.num_routed if self.parent else 0
 
 
 class MessageGraph:
-    """Grows by `record`; `locate` and `context` only look."""
+    """Grows by `record`; everything else only looks."""
 
     def __init__(self) -> None:
-        self.forks: list[Fork] = []
-        self._path = TokenPath()
-        self._left_behind: list[tuple[TokenPath, int]] = []  # with the position from which each owns
-        self._messages: list[Message] = []
-        self._dropped: list[Message] = []  # one per fork
-        self._sampled_at: set[int] = set()
-        self._tools: list[Tool] = []
-        self._num_turns = 0
-        self._before, self._now = Mark(), Mark()  # around the last turn
-
-    @property
-    def expert_shape(self) -> tuple[int, ...] | None:
+        self.exchanges: list[Exchange] = []
+        self.paths: list[TokenPath] = []
+        self.expert_shape: tuple[int, ...] | None = None
         """`(L, K)` of the routing rows so far."""
-        return self._path.expert_shape
+        self._leaves: dict[str, list[Exchange]] = {}  # by conversation, the latest last
+        self._by_call: dict[str, Exchange] = {}
+        self._by_text: dict[str, Exchange] = {}
 
     def locate(self, request: Request) -> Attachment:
-        """Where the request attaches; raises AlignmentError with the first difference."""
-        if not self._messages:
-            return Attachment(mark=self._now, added=request.messages)
-        try:
-            added = new_messages(self._messages, self._sampled_at, self._tools, request)
-            return Attachment(mark=self._now, added=added)
-        except AlignmentError as error:
-            asked = self._messages[:-1]
-            if not messages_without_last_reply(asked, self._sampled_at, self._tools, request):
-                raise
-            added = request.messages[self._before.num_messages :]
-            return Attachment(mark=self._before, added=added, cause=f"reply dropped: {error}")
+        """Where the request attaches: behind the longest history that it repeats."""
+        matches: list[Match] = []
+        for leaf in self._candidates(request):
+            matches.append(follow(leaf, request))
+            if matches[-1].is_linear:
+                return self._attachment(matches[-1], request, Departure())
+        best = max(matches, key=Match.rank, default=Match())
+        return self._attachment(best, request, departure(best, request, self.exchanges))
 
-    def ids_before(self, mark: Mark) -> TokenIds:
-        """The recorded tokens that a request attached at `mark` continues."""
-        return self._path.ids(0, mark.num_tokens)
+    def known(self, message: Message, request: Request) -> Exchange | None:
+        """The exchange whose reply this assistant message repeats; None when nobody sampled it here."""
+        calls = message.get("tool_calls", [])
+        found = self._by_call.get(calls[0]["id"]) if calls else self._by_text.get(message["content"].strip())
+        if found is None or difference(found.reply, message, declared_defaults(request.tools)):
+            return None
+        return found
+
+    def ids_before(self, at: Attachment) -> TokenIds:
+        """The recorded tokens that a request attached at `at` continues."""
+        return at.parent.path.ids(0, at.num_tokens) if at.parent else np.zeros(0, np.int32)
 
     def record(
         self,
@@ -100,47 +89,77 @@ class MessageGraph:
         reply: Message,
         *,
         is_open: bool,
-    ) -> TokenPath:
-        """Append one turn, forking if its attachment says so; the path that it ends now."""
-        if at.cause:
-            self._fork(at)
-        self._path.append_context(delta)
-        self._path.append_sampled(generation)
-        self._messages = [*self._messages, *request.messages[len(self._messages) :], reply]
-        self._sampled_at.add(len(self._messages) - 1)
-        self._tools = request.tools
-        self._num_turns += 1
-        self._before, self._now = at.mark, self._mark(is_open)
-        return self._path
-
-    def branches(self) -> tuple[Branch, ...]:
-        """Root-to-leaf paths, the current one first; it owns what it shares with the others."""
-        if not len(self._path):
-            return ()
-        return (self._path.branch(), *(path.branch(owned_from=start) for path, start in self._left_behind))
-
-    def shown(self) -> tuple[dict[str, Any], ...]:
-        """The conversation for people; a reply that the harness dropped stands where it was given,
-        with the cause under `dropped_by_harness`."""
-        messages: list[dict[str, Any]] = [dict(message) for message in self._messages]
-        for fork, message in zip(reversed(self.forks), reversed(self._dropped), strict=True):
-            messages.insert(fork.message, {**message, "dropped_by_harness": fork.cause})
-        return tuple(messages)
-
-    def _mark(self, is_open: bool) -> Mark:
-        return Mark(
-            num_messages=len(self._messages),
-            num_tokens=len(self._path),
-            num_routed=self._path.num_routed,
+    ) -> Exchange:
+        """Add one exchange with its tokens; the path it stands on ends with it."""
+        if at.num_exchanges != len(self.exchanges):  # others were recorded while the engine worked
+            at = replace(at, departure=self.locate(request).departure)
+        path = self._path(at)
+        path.append_context(delta)
+        start = len(path)
+        path.append_sampled(generation)
+        if generation.routes is not None:
+            self.expert_shape = generation.routes.shape[1:]
+        exchange = Exchange(
+            index=len(self.exchanges),
+            caller=request.caller,
+            parent=at.parent,
+            asked=request.messages,
+            num_added=len(at.added),
+            tools=request.tools,
+            reply=reply,
+            departure=at.departure,
+            path=path,
+            start=start,
+            end=len(path),
+            num_routed=path.num_routed,
             is_open=is_open,
+            facts=request.asked,
+        )
+        self._add(exchange)
+        if at.departure.quotes >= 0:
+            self.exchanges[at.departure.quotes].is_quoted = True
+        return exchange
+
+    def _attachment(self, match: Match, request: Request, why: Departure) -> Attachment:
+        num_known = match.exchange.num_messages if match.exchange else 0
+        return Attachment(
+            parent=match.exchange,
+            added=request.messages[num_known:],
+            departure=why,
+            num_exchanges=len(self.exchanges),
         )
 
-    def _fork(self, at: Attachment) -> None:
-        """Leave the last reply behind with its tokens and go on from before it."""
-        asked = len(self._messages) - 1
-        self.forks.append(Fork(turn=self._num_turns, message=asked, cause=at.cause))
-        self._dropped.append(self._messages[-1])
-        self._left_behind.append((self._path, at.mark.num_tokens))
-        self._path = self._path.copy(at.mark.num_tokens, at.mark.num_routed)
-        self._messages = self._messages[: at.mark.num_messages]
-        self._sampled_at.discard(asked)
+    def _path(self, at: Attachment) -> TokenPath:
+        """The parent's own path where it ends with the parent, else a new one."""
+        if at.parent and len(at.parent.path) == at.parent.end:
+            return at.parent.path
+        path = at.parent.path.fork(at.num_tokens, at.num_routed) if at.parent else TokenPath()
+        self.paths.append(path)
+        return path
+
+    def _add(self, exchange: Exchange) -> None:
+        leaves = self._leaves.setdefault(exchange.caller.thread, [])
+        if exchange.parent is not None:
+            exchange.parent.num_children += 1
+            if exchange.parent in leaves:
+                leaves.remove(exchange.parent)
+        leaves.append(exchange)
+        self.exchanges.append(exchange)
+        for call in exchange.reply.get("tool_calls", []):
+            self._by_call[call["id"]] = exchange
+        if text := exchange.reply["content"].strip():
+            self._by_text[text] = exchange
+
+    def _candidates(self, request: Request) -> list[Exchange]:
+        """Ends of histories that the request may repeat, the likeliest first."""
+        leaves = self._leaves.get(request.caller.thread, [])
+        named = self._owner_of_last_call(request.messages)
+        elsewhere = [named] if named is not None and named not in leaves else []
+        return [*reversed(leaves), *elsewhere]
+
+    def _owner_of_last_call(self, messages: list[Message]) -> Exchange | None:
+        """Harnesses bring call ids back unchanged, whatever else they rewrite."""
+        for message in reversed(messages):
+            for call in message.get("tool_calls", []):
+                return self._by_call.get(call["id"])
+        return None

@@ -1,11 +1,11 @@
-"""One rollout's conversation with the proxy: its turns, its budget, its end.
+"""One rollout's conversations with the proxy: its turns, its budget, its end.
 
     request → retry? → within budget? → attaches where? → engine → recorded → reply
 
 Owns what may be asked of the engine, and when no more. Invariants: a turn is recorded whole or not
-at all; ids are never rewritten; the first failure or used-up budget ends the session, sets `ended`,
-and every later request is refused. One request at a time: callers hold `exchange` from reading to
-delivery. Speaks no wire format.
+at all; ids are never rewritten; a delivered reply is never replayed; the first failure or used-up
+budget ends the session, sets `ended`, and every later request is refused. Equal requests wait for
+one another, different ones run side by side, so that sub-agents do. Speaks no wire format.
 """
 
 from __future__ import annotations
@@ -13,23 +13,25 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from lego_harness.adapters.base import Endpoint
 from lego_harness.errors import AlignmentError, EngineError, UsageError
 from lego_harness.proxy.boundary import checked
+from lego_harness.proxy.capture import Capture, make_capture
+from lego_harness.proxy.context import render_added
 from lego_harness.proxy.conversation import Reply, Request
-from lego_harness.proxy.graph import Attachment, Fork, Mark, MessageGraph
+from lego_harness.proxy.exchange import Exchange
+from lego_harness.proxy.graph import Attachment, MessageGraph
 from lego_harness.proxy.refusal import Refusal
 from lego_harness.proxy.render import Renderer
 from lego_harness.proxy.reply import read_reply
 from lego_harness.proxy.upstream import Engine
 from lego_harness.types import (
-    Branch,
     Budget,
     GenerateRequest,
     Generation,
@@ -40,22 +42,12 @@ from lego_harness.types import (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Capture:
-    """What a closed session saw."""
+@dataclass(kw_only=True, slots=True)
+class _Serving:
+    """Equal requests that are being served, one after the other."""
 
-    turns: tuple[Turn, ...]
-    branches: tuple[Branch, ...]
-    """The conversation as it ended, then one per dropped reply; none when nothing was sampled."""
-    messages: tuple[dict[str, Any], ...]
-    """The canonical conversation, the policy's turns as they were sampled."""
-    forks: tuple[Fork, ...] = ()
-    """Where the conversation was not linear, and why."""
-    asked: tuple[dict[str, Any], ...]
-    """Per turn, the sampling parameters and model name the harness wanted."""
-    stop: StopReason | None
-    """The budget that ran out or the failure that ended it; None when the harness stopped by itself."""
-    error: str
+    lock: asyncio.Lock
+    num_users: int = 0
 
 
 class Session:
@@ -76,30 +68,45 @@ class Session:
         self.endpoint = endpoint
         self.ended = asyncio.Event()
         """Set when a budget is used up or something failed: the harness should be killed."""
-        self.exchange = asyncio.Lock()
-        """Held by whoever serves a request of this session, until its reply is delivered."""
         self._engine, self._renderer = engine, renderer
         self._sampling, self._budget = sampling, budget
         self._on_close = on_close
         self._opened_s = time.monotonic()
         self._graph = MessageGraph()
         self._turns: list[Turn] = []
-        self._asked: list[dict[str, Any]] = []
-        self._undelivered: tuple[str, Reply] | None = None
-        self._call: asyncio.Future[Generation] | None = None
+        self._num_sampled = 0
+        self._serving: dict[str, _Serving] = {}
+        self._undelivered: dict[str, tuple[Reply, Exchange]] = {}  # by fingerprint
+        self._calls: set[asyncio.Future[Generation]] = set()
         self._num_calls = 0
         """Calls begun; an engine may still be dropping a cancelled one when its repetition comes."""
+        self._next_turn = 0
+        """Number of the next call for its seed: a call that was given up is asked again with the same."""
         self._stop: StopReason | None = None
         self._error = ""
         self._is_closed = False
 
     # --- what the proxy calls --------------------------------------------------------------------
 
+    @asynccontextmanager
+    async def exchange(self, request: Request) -> AsyncGenerator[None]:
+        """Held by whoever serves a request, from reading it until its reply is delivered."""
+        key = _key(request)
+        serving = self._serving.setdefault(key, _Serving(lock=asyncio.Lock()))
+        serving.num_users += 1
+        try:
+            async with serving.lock:
+                yield
+        finally:
+            serving.num_users -= 1
+            if not serving.num_users:
+                del self._serving[key]
+
     async def answer(self, request: Request) -> Reply:
         """The reply to a request; raises Refusal. Cancelling frees the engine and records nothing."""
         self._refuse_if_over()
-        if self._undelivered and self._undelivered[0] == request.fingerprint:
-            return self._undelivered[1]
+        if lost := self._undelivered.get(_key(request)):
+            return lost[0]
         try:
             self._check_budget()
             return await self._take_turn(request, self._graph.locate(request))
@@ -108,10 +115,10 @@ class Session:
         except EngineError as error:
             raise self.end(StopReason.FAILED_ENGINE, str(error)) from error
 
-    def delivered(self, reply: Reply) -> None:
+    def delivered(self, request: Request) -> None:
         """The whole reply was handed to the harness: from now on it is never replayed."""
-        if self._undelivered and self._undelivered[1].id == reply.id:
-            self._undelivered = None
+        if lost := self._undelivered.pop(_key(request), None):
+            lost[1].is_delivered = True
 
     def count_tokens(self, request: Request) -> int:
         """Length of the context that `request` would make from nothing."""
@@ -131,61 +138,45 @@ class Session:
     # --- what the rollout calls ------------------------------------------------------------------
 
     def close(self) -> Capture:
-        """Refuse every further request, drop the call in flight, and hand over the record."""
+        """Refuse every further request, drop the calls in flight, and hand over the record."""
         if not self._is_closed:
             self._is_closed = True
             self._on_close()
-            if self._call is not None:
-                self._call.cancel()
-        return Capture(
-            turns=tuple(self._turns),
-            branches=self._graph.branches(),
-            messages=self._graph.shown(),
-            forks=tuple(self._graph.forks),
-            asked=tuple(self._asked),
-            stop=self._stop,
-            error=self._error,
-        )
+            for call in self._calls:
+                call.cancel()
+        return make_capture(self._graph, self._turns, stop=self._stop, error=self._error)
 
     # --- one turn --------------------------------------------------------------------------------
 
     def _check_budget(self) -> None:
-        if len(self._turns) >= self._budget.max_turns:
+        if len(self._turns) + len(self._calls) >= self._budget.max_turns:
             raise self.end(StopReason.TRUNCATED_TURNS)
         if self._tokens_left() <= 0:
             raise self.end(StopReason.TRUNCATED_TOKENS)
 
     def _tokens_left(self) -> int:
-        return self._budget.max_tokens - sum(len(turn.sampled_ids) for turn in self._turns)
+        """Calls side by side may each use what was left when they began."""
+        return self._budget.max_tokens - self._num_sampled
 
     async def _take_turn(self, request: Request, at: Attachment) -> Reply:
-        delta = self._render(request, at)
-        call = self._engine_request(np.concatenate([self._graph.ids_before(at.mark), delta]), at.mark)
+        delta = render_added(self._renderer, self._graph, at, request)
+        call = self._engine_request(np.concatenate([self._graph.ids_before(at), delta]), at)
         started_s = time.monotonic() - self._opened_s
         generation = await self._generate(call)
         return self._record(request, at, call, delta, generation, started_s)
 
-    def _render(self, request: Request, at: Attachment) -> TokenIds:
-        """Context ids behind the mark; the whole context when nothing lies before it."""
-        try:
-            if not at.mark.num_messages:
-                return np.array(self._renderer.render(request.messages, request.tools), np.int32)
-            closing = [self._renderer.vocabulary.end_of_turn] if at.mark.is_open else []
-            delta = self._renderer.render_delta(at.added) + self._renderer.generation_prompt
-            return np.array(closing + delta, np.int32)
-        except UsageError as error:
-            raise AlignmentError(str(error)) from error
-
-    def _engine_request(self, context: TokenIds, mark: Mark) -> GenerateRequest:
-        index = len(self._turns)
+    def _engine_request(self, context: TokenIds, at: Attachment) -> GenerateRequest:
         room = self._renderer.max_model_len - len(context)
-        if room < 1 and not index:
+        if room < 1 and not self._turns:
             limit = self._renderer.max_model_len
             raise EngineError(
                 f"engine: the first context has {len(context)} tokens, max_model_len is {limit}; raise it"
             )
         if room < 1:
             raise self.end(StopReason.TRUNCATED_TOKENS)
+        if not self._calls:
+            self._next_turn = len(self._turns)
+        index, self._next_turn = self._next_turn, self._next_turn + 1
         return GenerateRequest(
             request_id=f"{self.rollout_id}.a{self._num_calls}.t{index}",
             context_ids=context,
@@ -195,24 +186,25 @@ class Session:
                 seed=None if self._sampling.seed is None else call_seed(self._sampling.seed, index),
             ),
             stop_ids=self._renderer.vocabulary.stop_ids,
-            routes_from=mark.num_routed,
+            routes_from=at.num_routed,
         )
 
-    async def _generate(self, call: GenerateRequest) -> Generation:
+    async def _generate(self, request: GenerateRequest) -> Generation:
         self._num_calls += 1
-        self._call = asyncio.ensure_future(self._engine.generate(call))
+        call = asyncio.ensure_future(self._engine.generate(request))
+        self._calls.add(call)
         try:
-            generation = await self._call
+            generation = await call
         except asyncio.CancelledError:
             if self._is_closed:
                 raise self._refusal() from None  # `close` cancelled the engine call, not us
             raise
         finally:
-            self._call = None
+            self._calls.discard(call)
         self._refuse_if_over()
         return checked(
             generation,
-            call,
+            request,
             vocab_size=self._renderer.vocabulary.size,
             expert_shape=self._graph.expert_shape,
         )
@@ -227,19 +219,20 @@ class Session:
         started_s: float,
     ) -> Reply:
         """Everything a turn changes, in one step without an await."""
+        index = len(self._turns)
         reply = read_reply(
             request,
             generation,
             self._renderer,
-            identity=f"{self.rollout_id}/{len(self._turns)}",
+            identity=f"{self.rollout_id}/{index}",
             num_context=len(call.context_ids),
         )
         is_open = int(generation.ids[-1]) != self._renderer.vocabulary.end_of_turn
-        path = self._graph.record(at, request, delta, generation, reply.message, is_open=is_open)
-        start = len(call.context_ids)
+        exchange = self._graph.record(at, request, delta, generation, reply.message, is_open=is_open)
+        path, start = exchange.path, exchange.start
         self._turns.append(
             Turn(
-                index=len(self._turns),
+                index=index,
                 context_ids=path.ids(0, start),
                 sampled_ids=path.ids(start),
                 logprobs=path.logprobs(start),
@@ -250,10 +243,11 @@ class Session:
                 fingerprint=request.fingerprint,
                 started_s=started_s,
                 ended_s=time.monotonic() - self._opened_s,
+                thread=request.caller.thread,
             )
         )
-        self._asked.append(request.asked)
-        self._undelivered = (request.fingerprint, reply)
+        self._num_sampled += len(generation.ids)
+        self._undelivered[_key(request)] = reply, exchange
         return reply
 
     # --- the end ---------------------------------------------------------------------------------
@@ -265,6 +259,11 @@ class Session:
     def _refusal(self) -> Refusal:
         why = self._stop.value if self._stop else "it was closed"
         return Refusal(f"this rollout has ended ({why}); no further request is served")
+
+
+def _key(request: Request) -> str:
+    """What makes two requests the same one, asked again."""
+    return f"{request.caller.thread}/{request.fingerprint}"
 
 
 def call_seed(rollout_seed: int, turn: int) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lego_harness.types import Branch, Generation, Routes, TokenIds
+from lego_harness.types import Generation, Routes, TokenIds
 
 
 class _Column:
@@ -78,22 +78,26 @@ class TokenPath:
             self._routes.append(generation.routes)
             self.num_routed += len(generation.routes)
 
-    def copy(self, length: int, num_routed: int) -> TokenPath:
-        """A path of its own that begins with the first `length` tokens of this one."""
+    def fork(self, length: int, num_routed: int) -> TokenPath:
+        """A path of its own behind the first `length` tokens of this one, which are context there:
+        this one goes on owning what was sampled among them."""
         path = TokenPath()
-        for mine, other in zip(self._columns, path._columns, strict=True):
-            other.append(mine.view(0, length))
+        path.append_context(self.ids(0, length))
         path._routes = self._routes_before(num_routed)
         path.num_routed = num_routed
         return path
 
-    def branch(self, owned_from: int = 0) -> Branch:
-        """The path as a record; tokens before `owned_from` are context, owned by another branch."""
-        ids, mask, logprobs, versions = (column.view(0, len(self)) for column in self._columns)
-        if owned_from:
-            mask, logprobs, versions = mask.copy(), logprobs.copy(), versions.copy()
-            mask[:owned_from], logprobs[:owned_from], versions[:owned_from] = False, 0, -1
-        return Branch(ids=ids, mask=mask, logprobs=logprobs, versions=versions, routes=self._joined_routes())
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        """Read-only ids, mask, log-probabilities and versions, `[T]` each."""
+        return tuple(column.view(0, len(self)) for column in self._columns)
+
+    def routes(self) -> Routes | None:
+        """`[T, L, K]`, −1 behind the last recorded row; a turn's last token has its row from the
+        next turn's prefill."""
+        if not self._routes:
+            return None
+        missing = np.full((len(self) - self.num_routed, *self._routes[0].shape[1:]), -1, np.int16)
+        return np.concatenate([*self._routes, missing])
 
     def _routes_before(self, num_routed: int) -> list[Routes]:
         kept: list[Routes] = []
@@ -109,11 +113,3 @@ class TokenPath:
         self._logprobs.append(logprobs)
         self._mask.append(np.full(len(ids), sampled))
         self._versions.append(np.full(len(ids), version, np.int32))
-
-    def _joined_routes(self) -> Routes | None:
-        """`[T, L, K]`, −1 behind the last recorded row; a turn's last token has its row from the
-        next turn's prefill."""
-        if not self._routes:
-            return None
-        missing = np.full((len(self) - self.num_routed, *self._routes[0].shape[1:]), -1, np.int16)
-        return np.concatenate([*self._routes, missing])

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_harness.adapters.base import Endpoint
+from lego_harness.proxy.capture import Capture
 from lego_harness.proxy.dialects.base import Dialect
 from lego_harness.proxy.dialects.chat import ChatDialect
 from lego_harness.proxy.dialects.messages import MessagesDialect
 from lego_harness.proxy.render import Renderer
-from lego_harness.proxy.session import Capture, Session
+from lego_harness.proxy.session import Session
 from lego_harness.types import Budget, Sampling, Turn
 from tests.support.checkpoint import VOCAB_SIZE, write_checkpoint
 from tests.support.conversation import BASH
@@ -119,7 +120,7 @@ async def converse(
         reply = await session.answer(request)
         if then == "lose":
             assert await session.answer(request) is reply
-        session.delivered(reply)
+        session.delivered(request)
         if then == "drop":
             harness.complain()
         else:

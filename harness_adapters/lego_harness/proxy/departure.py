@@ -1,0 +1,94 @@
+"""Why does a request not simply go on where a history ended?
+
+    first match wins                                                   cause
+    nothing was asked before in this rollout                           start
+    nothing was asked before in this conversation                      sub_agent
+    the new part quotes a text-only reply of this conversation         compaction
+    other tools are offered                                            tools_changed
+    neither its first nor its second message is known                  new_conversation
+    all of it is known                                                 resampled, history_cut
+    a reply that was not delivered whole is missing or different       reply_aborted
+    a reply is missing; something else stands there                    reply_dropped
+    a reply came back with another meaning                             reply_edited
+    any other message differs                                          history_edited
+
+Owns this table. Told from structure, never from a vendor's wording. Decides nothing about tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from lego_harness.proxy.conversation import Message, Request
+from lego_harness.proxy.exchange import Cause, Departure, Exchange
+from lego_harness.proxy.locate import Match, has_grown
+from lego_harness.text import one_line
+
+MIN_QUOTE = 12
+"""Characters; shorter lines may recur by chance."""
+_TAG = re.compile(r"</?[a-zA-Z_]+>")
+
+
+def departure(match: Match, request: Request, exchanges: Sequence[Exchange]) -> Departure:
+    """The cause, for a request that is not linear; `exchanges` are those of the rollout so far."""
+    same_thread = [x for x in exchanges if x.caller.thread == request.caller.thread]
+    if match.leaf is None or not same_thread:
+        return Departure(cause=Cause.SUB_AGENT if exchanges else Cause.START)
+    quoted = quoted_reply(same_thread, request.messages[match.num_same :])
+    if quoted is not None:
+        return Departure(cause=Cause.COMPACTION, at=match.num_same, quotes=quoted.index)
+    cause, detail = _by_difference(match, match.leaf, request)
+    return Departure(cause=cause, at=match.num_same, detail=detail)
+
+
+def quoted_reply(exchanges: Sequence[Exchange], messages: Sequence[Message]) -> Exchange | None:
+    """The latest text-only reply whose longest line stands in one of the messages of another role."""
+    texts = [m["content"] for m in messages if m["role"] in ("user", "system")]
+    for exchange in reversed(exchanges):
+        line = longest_line(exchange.reply)
+        if len(line) >= MIN_QUOTE and any(line in text for text in texts):
+            return exchange
+    return None
+
+
+def longest_line(reply: Message) -> str:
+    """What a quotation of the reply would hold; empty for one that calls tools."""
+    if reply.get("tool_calls"):
+        return ""
+    return max((line.strip() for line in _TAG.split(reply["content"].replace("\n", "<n>"))), key=len)
+
+
+def _by_difference(match: Match, leaf: Exchange, request: Request) -> tuple[Cause, str]:
+    at, messages = match.num_same, request.messages
+    if at and request.tools != leaf.tools:
+        return Cause.TOOLS_CHANGED, f"{_names(request)}, before {_names(leaf)}"
+    if not at and messages[1:2] != leaf.asked[1:2]:
+        return Cause.NEW_CONVERSATION, ""
+    asked_for = {len(x.asked): x for x in leaf.line()}
+    if at >= len(messages):
+        return (Cause.RESAMPLED if at in asked_for else Cause.HISTORY_CUT), ""
+    if at in asked_for:
+        return _about_reply(asked_for[at], messages[at], match.why)
+    if at + 1 in asked_for and has_grown(leaf.asked[at], messages[at]):
+        return _about_reply(asked_for[at + 1], messages[at], match.why)
+    return Cause.HISTORY_EDITED, _what_differs(leaf.asked[at], messages[at])
+
+
+def _about_reply(exchange: Exchange, other: Message, why: str) -> tuple[Cause, str]:
+    if not exchange.is_delivered:
+        return Cause.REPLY_ABORTED, why
+    if other["role"] == "assistant":
+        return Cause.REPLY_EDITED, why
+    return Cause.REPLY_DROPPED, ""
+
+
+def _what_differs(held: Message, other: Message) -> str:
+    for key in ("role", "content", "tool_call_id", "tool_calls", "reasoning_content"):
+        if held.get(key) != other.get(key):
+            return one_line(f"its {key} was {held.get(key)!r} and is {other.get(key)!r}", limit=300)
+    return ""
+
+
+def _names(offer: Request | Exchange) -> str:
+    return "[" + ", ".join(tool["function"]["name"] for tool in offer.tools) + "]"

@@ -1,0 +1,75 @@
+"""How far does a request repeat a history that we hold?
+
+Owns the comparison of one request with one line of exchanges. Invariant: a request matches up to its
+first message that is not the held one; the policy's own turns may come back in any form that
+`echo.py` calls the same. Requests share message objects with those before them (`Folded`), so the
+comparison of a long history costs a look per message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lego_harness.proxy.conversation import Message, Request
+from lego_harness.proxy.echo import declared_defaults, difference
+from lego_harness.proxy.exchange import Exchange
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Match:
+    """What a request and a line of exchanges have in common."""
+
+    exchange: Exchange | None = None
+    """The last exchange that the request repeats with its reply; None when it repeats none, or offers
+    other tools (they stand before the first message)."""
+    leaf: Exchange | None = None
+    """The end of the line that was compared."""
+    num_same: int = 0
+    """Messages that are the same."""
+    why: str = ""
+    """What differs first, where that is one of the policy's own turns."""
+
+    @property
+    def is_linear(self) -> bool:
+        """The request goes on where the line ends."""
+        return self.exchange is not None and self.exchange is self.leaf and not self.exchange.num_children
+
+    def rank(self) -> tuple[int, int]:
+        """Longer is better: in exchanges first, in messages second."""
+        return (self.exchange.num_messages if self.exchange else 0, self.num_same)
+
+
+def follow(leaf: Exchange, request: Request) -> Match:
+    """Compare a request with the history that ends in `leaf`."""
+    num_same, why = _num_same(leaf, request)
+    same_tools = request.tools is leaf.tools or request.tools == leaf.tools
+    repeated = (x for x in leaf.line() if x.num_messages <= num_same) if same_tools else iter(())
+    return Match(exchange=next(repeated, None), leaf=leaf, num_same=num_same, why=why)
+
+
+def _num_same(leaf: Exchange, request: Request) -> tuple[int, str]:
+    asked, messages = leaf.asked, request.messages
+    if messages[: len(asked)] != asked:
+        return _first_difference(leaf, request)
+    if len(messages) == len(asked):
+        return len(asked), ""
+    why = difference(leaf.reply, messages[len(asked)], declared_defaults(leaf.tools))
+    return len(asked) + (not why), why
+
+
+def _first_difference(leaf: Exchange, request: Request) -> tuple[int, str]:
+    replies = {len(x.asked): x.reply for x in leaf.line()}
+    defaults = declared_defaults(leaf.tools)
+    for i, (held, other) in enumerate(zip([*leaf.asked, leaf.reply], request.messages, strict=False)):
+        if held is other or held == other:
+            continue
+        why = difference(replies[i], other, defaults) if i in replies else "."
+        if why:
+            return i, why if i in replies else ""
+    return min(leaf.num_messages, len(request.messages)), ""
+
+
+def has_grown(last: Message, other: Message) -> bool:
+    """The same message with text behind it, as where a harness complains within the last one."""
+    same_but_text = other == {**last, "content": other["content"]}
+    return same_but_text and other != last and other["content"].startswith(last["content"])

@@ -1,0 +1,73 @@
+"""Which engine calls stand beside a rollout's conversations, and whether they are trained.
+
+    class        is                                                              trained
+    compaction   a text that a later history was begun anew around               yes
+    title        no tools, shows the task, says one short line                   no
+    other        no tools, while the rollout's conversations offer some          yes
+
+Owns this table: told from structure once the rollout has ended, never from a vendor's wording.
+What is not trained is masked under `side_call:<class>` (law 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lego_harness.proxy.exchange import Cause, Exchange
+
+COMPACTION, TITLE, OTHER = "compaction", "title", "other"
+IS_TRAINED = {COMPACTION: True, TITLE: False, OTHER: True}
+MAX_TITLE = 120
+"""Characters."""
+_ROOTS = (Cause.NEW_CONVERSATION, Cause.TOOLS_CHANGED, Cause.START, Cause.SUB_AGENT)
+
+
+def side_calls(exchanges: Sequence[Exchange]) -> list[str]:
+    """The class of each exchange; empty for a conversation's own turns."""
+    has_tools = any(exchange.tools for exchange in exchanges)
+    classes: list[str] = []
+    for exchange in exchanges:
+        if exchange.is_quoted:
+            classes.append(COMPACTION)
+        elif has_tools and not exchange.tools:
+            classes.append(TITLE if _is_title(exchange, exchanges) else OTHER)
+        else:
+            classes.append("")
+    return classes
+
+
+def mask_reason(side_call: str) -> str:
+    """Why a call's tokens are not trained; empty when they are."""
+    return "" if IS_TRAINED.get(side_call, True) else f"side_call:{side_call}"
+
+
+def final_causes(exchanges: Sequence[Exchange], classes: Sequence[str]) -> list[Cause]:
+    """Causes in the light of what turned out to be a side call: the first other call of each
+    conversation is its start, whatever was asked beside it before."""
+    begun: set[str] = set()
+    first = next((x.caller.thread for x, side in zip(exchanges, classes, strict=True) if not side), "")
+    causes: list[Cause] = []
+    for exchange, side in zip(exchanges, classes, strict=True):
+        cause, thread = exchange.departure.cause, exchange.caller.thread
+        if cause in _ROOTS and side:
+            cause = Cause.SIDE_CALL
+        elif cause in _ROOTS and thread not in begun:
+            cause = Cause.START if thread == first else Cause.SUB_AGENT
+        if not side:
+            begun.add(thread)
+        causes.append(cause)
+    return causes
+
+
+def _is_title(exchange: Exchange, exchanges: Sequence[Exchange]) -> bool:
+    """It was shown what another conversation's first user message says, and answered in one line."""
+    said = exchange.reply["content"].strip()
+    if not said or "\n" in said or len(said) > MAX_TITLE:
+        return False
+    shown = [m["content"].strip() for m in exchange.asked if m["role"] == "user"]
+    tasks = {_task(other) for other in exchanges if other.tools} - {""}
+    return any(task in text or text in task for text in shown if text for task in tasks)
+
+
+def _task(exchange: Exchange) -> str:
+    return next((m["content"].strip() for m in exchange.asked if m["role"] == "user"), "")
