@@ -2,7 +2,7 @@
 
 Owns the child's life and the routing of its answers. Invariant: when `run` returns, raises or is
 cancelled, the rollout's processes are dead; the server dies with this process, however that ends.
-The wire format is described in `programs/mini_fork_server.py`.
+The wire format is described in `programs/fork_server.py`.
 """
 
 from __future__ import annotations
