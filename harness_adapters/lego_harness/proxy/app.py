@@ -1,10 +1,6 @@
 """The capture proxy: one HTTP server per rollout worker, on loopback and on a unix socket.
 
-    /rollout/<secret>/v1/chat/completions   POST   OpenAI Chat Completions
-    /rollout/<secret>/v1/messages           POST   Anthropic Messages
-    /rollout/<secret>/v1/messages/count_tokens     POST
-    /rollout/<secret>/v1/models             GET
-    /rollout/<secret>/                      GET, HEAD
+    /rollout/<secret>/…    what `routes.py` serves
 
 Owns the sockets and the table of secrets. Invariants: a secret opens one session and no other; a
 wrong one learns nothing, not even by timing; every answer is a success or an error of the dialect,
@@ -17,33 +13,24 @@ import hashlib
 import logging
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
 from aiohttp import web
 
 from lego_harness.adapters.base import Endpoint
-from lego_harness.proxy.caller import caller_of
-from lego_harness.proxy.delivery import deliver, error_response, json_response
-from lego_harness.proxy.dialects.base import Dialect, read_body
-from lego_harness.proxy.dialects.chat import ChatDialect
-from lego_harness.proxy.dialects.messages import MessagesDialect
+from lego_harness.proxy.delivery import error_response
 from lego_harness.proxy.refusal import Refusal
 from lego_harness.proxy.render import Renderer
+from lego_harness.proxy.routes import CHAT, MODEL, dialect_of, handler
 from lego_harness.proxy.session import Session
 from lego_harness.proxy.upstream import Engine
 from lego_harness.types import Budget, Sampling, StopReason
 
 log = logging.getLogger(__name__)
 
-MODEL = "policy"
 MAX_BODY_BYTES = 32 * 2**20
 SHUTDOWN_S = 1.0
-CHAT, MESSAGES = ChatDialect(), MessagesDialect()
-
-Handler = Callable[[web.Request, Session, Dialect], Awaitable[web.StreamResponse]]
 
 
 class CaptureProxy:
@@ -101,14 +88,12 @@ class CaptureProxy:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         tail = request.match_info["tail"]
-        dialect = (
-            MESSAGES if tail.startswith("/v1/messages") or "anthropic-version" in request.headers else CHAT
-        )
+        dialect = dialect_of(tail, request.headers)
         session = self._sessions.get(_digest(request.match_info["secret"]))
         if session is None:
             return error_response(dialect, Refusal("no rollout has this address", HTTPStatus.UNAUTHORIZED))
         try:
-            return await _handler(request.method, tail)(request, session, dialect)
+            return await handler(request.method, tail)(request, session, dialect)
         except Refusal as refusal:
             return error_response(dialect, refusal)
         except web.RequestPayloadError as error:
@@ -133,44 +118,3 @@ class CaptureProxy:
 
 def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
-
-
-def _handler(method: str, tail: str) -> Handler:
-    handlers = ROUTES.get(tail.rstrip("/"))
-    if handlers is None:
-        raise Refusal(f"nothing is served at {tail[:200]}", HTTPStatus.NOT_FOUND)
-    if method not in handlers:
-        raise Refusal(f"{method} is not served at {tail[:200]}", HTTPStatus.METHOD_NOT_ALLOWED)
-    return handlers[method]
-
-
-async def _complete(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
-    folded = dialect.fold(read_body(await request.read()))
-    return await deliver(request, session, dialect, replace(folded, caller=caller_of(request.headers)))
-
-
-async def _count_tokens(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
-    return json_response(
-        {"input_tokens": session.count_tokens(dialect.fold(read_body(await request.read())))}
-    )
-
-
-async def _models(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
-    """One list that both dialects' clients parse."""
-    model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "lego"}
-    model |= {"type": "model", "display_name": MODEL, "created_at": "1970-01-01T00:00:00Z"}
-    page = {"has_more": False, "first_id": MODEL, "last_id": MODEL}
-    return json_response({"object": "list", "data": [model], **page})
-
-
-async def _greet(request: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
-    return json_response({"status": "ok"})
-
-
-ROUTES: dict[str, dict[str, Handler]] = {
-    "": {"GET": _greet, "HEAD": _greet},
-    "/v1/chat/completions": {"POST": _complete},
-    "/v1/messages": {"POST": _complete},
-    "/v1/messages/count_tokens": {"POST": _count_tokens},
-    "/v1/models": {"GET": _models, "HEAD": _models},
-}

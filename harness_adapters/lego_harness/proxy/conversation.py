@@ -7,13 +7,14 @@ wire format and no tokens.
 
 from __future__ import annotations
 
-import hashlib
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 from lego_harness.proxy.caller import Caller
+
+if TYPE_CHECKING:
+    from lego_harness.proxy.dialects.folding import Folded
 
 FinishReason = Literal["stop", "tool_calls", "length"]
 
@@ -53,7 +54,18 @@ class Tool(TypedDict):
     function: FunctionSpec
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallForm:
+    """How calls of a tool travel on the wire, where that is not as a plain function."""
+
+    name: str
+    namespace: str = ""
+    """The group of tools it belongs to; empty when to none."""
+    is_text: bool = False
+    """Its only argument, `input`, is sent as text instead of JSON."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
     """One call of a harness, folded."""
 
@@ -69,12 +81,12 @@ class Request:
     """Which of the rollout's conversations it belongs to."""
     include_usage: bool = True
     """Whether a streamed reply ends with token counts (Chat Completions makes it optional)."""
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """sha256 over dialect, messages and tools."""
-        body = json.dumps([self.dialect, self.messages, self.tools], ensure_ascii=True, separators=(",", ":"))
-        return hashlib.sha256(body.encode()).hexdigest()
+    call_forms: Mapping[str, CallForm] = field(default_factory=dict[str, CallForm])
+    """By canonical name, the tools whose calls travel in a form of their own."""
+    fingerprint: str
+    """sha256 over dialect, messages and tools, 64 hexadecimal digits."""
+    folded: Folded
+    """What it was folded from; a later request that repeats it shares its messages, the very objects."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,6 +102,8 @@ class Reply:
     finish_reason: FinishReason
     prompt_tokens: int
     completion_tokens: int
+    call_forms: Mapping[str, CallForm] = field(default_factory=dict[str, CallForm])
+    """As in the request."""
 
 
 def order_tool_results(messages: list[Message]) -> list[Message]:

@@ -13,9 +13,10 @@ import asyncio
 from aiohttp import web
 
 from lego_harness.proxy.conversation import Reply, Request
-from lego_harness.proxy.dialects.base import Dialect, compact
+from lego_harness.proxy.dialects.base import Dialect
 from lego_harness.proxy.refusal import Refusal
 from lego_harness.proxy.session import Session
+from lego_harness.proxy.strict_json import encode
 
 KEEP_ALIVE_S = 10.0
 STREAM_HEADERS = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
@@ -36,7 +37,7 @@ async def deliver(
 
 def json_response(body: object, status: int = 200) -> web.Response:
     """A JSON answer."""
-    return web.Response(body=compact(body).encode(), status=status, content_type="application/json")
+    return web.Response(body=encode(body).encode(), status=status, content_type="application/json")
 
 
 def error_response(dialect: Dialect, refusal: Refusal) -> web.Response:
@@ -72,8 +73,7 @@ async def _stream(
             await asyncio.wait({answer})
     if not response.prepared:
         await response.prepare(http)
-    for event in dialect.events(reply, include_usage=request.include_usage):
-        await response.write(event)
+    await response.write(b"".join(dialect.events(reply, include_usage=request.include_usage)))
     return response, reply
 
 

@@ -15,7 +15,7 @@ from lego_harness.proxy.parse import ParsedReply
 from lego_harness.proxy.render import Renderer
 from lego_harness.types import Generation
 
-CALL_ID_PREFIX = {"chat": "call_", "messages": "toolu_"}
+CALL_ID_PREFIX = {"chat": "call_", "messages": "toolu_", "responses": "call_"}
 
 
 def read_reply(
@@ -34,6 +34,7 @@ def read_reply(
         finish_reason=finish if is_stopped else "length",
         prompt_tokens=num_context,
         completion_tokens=len(generation.ids),
+        call_forms=request.call_forms,
     )
 
 

@@ -25,6 +25,7 @@ from lego_harness.proxy.boundary import checked
 from lego_harness.proxy.capture import Capture, make_capture
 from lego_harness.proxy.context import render_added
 from lego_harness.proxy.conversation import Reply, Request
+from lego_harness.proxy.dialects.reader import Reader
 from lego_harness.proxy.exchange import Exchange
 from lego_harness.proxy.graph import Attachment, MessageGraph
 from lego_harness.proxy.refusal import Refusal
@@ -68,6 +69,8 @@ class Session:
         self.endpoint = endpoint
         self.ended = asyncio.Event()
         """Set when a budget is used up or something failed: the harness should be killed."""
+        self.reader = Reader()
+        """Reads its requests, each at the cost of what it adds."""
         self._engine, self._renderer = engine, renderer
         self._sampling, self._budget = sampling, budget
         self._on_close = on_close

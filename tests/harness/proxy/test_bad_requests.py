@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_harness.proxy.dialects.base import read_body
+from lego_harness.proxy.dialects.body import read_json
 from lego_harness.proxy.dialects.chat import ChatDialect
 from lego_harness.proxy.dialects.messages import MessagesDialect
 from lego_harness.proxy.refusal import Refusal
@@ -79,7 +79,7 @@ async def test_a_malformed_body_is_refused_and_costs_nothing(
         ("GET", "/v1/models", 200),
         ("GET", "/v1/chat/completions", 405),
         ("DELETE", "/v1/messages", 405),
-        ("POST", "/v1/responses", 404),
+        ("GET", "/v1/responses/resp_x", 404),
         ("GET", "/../../etc/passwd", 401),
         ("POST", "x/v1/messages", 401),
         ("POST", "/v1/messages/batches", 404),
@@ -189,6 +189,6 @@ NEARLY = st.recursive(
 )
 def test_any_json_is_a_request_or_a_refusal(dialect: Any, body: dict[str, Any], messages: list[Any]) -> None:
     with suppress(Refusal):
-        request = dialect.fold(read_body(json.dumps({**body, "messages": messages}).encode()))
+        request = dialect.fold(read_json(json.dumps({**body, "messages": messages}).encode()).value)
         assert len(request.fingerprint) == 64
         assert all(isinstance(message["content"], str) for message in request.messages)

@@ -1,34 +1,39 @@
-"""What the server needs of a dialect, and how untrusted bodies become values.
+"""What the server needs of a dialect, and what dialects have in common.
 
 A `Dialect` folds wire into canonical form and back; it holds no state and no tokens. Invariant:
-whatever bytes arrive, the outcome is a value or a Refusal in the dialect's own error shape.
+whatever JSON arrives, the outcome is a value or a Refusal in the dialect's own error shape. Fields
+that nobody here knows are ignored, because harnesses invent them; what cannot be honoured and would
+change the meaning is refused by name.
 """
 
 from __future__ import annotations
 
-import json
-import re
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, cast
+from typing import Annotated, Any, Protocol, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from lego_harness.proxy.conversation import Reply, Request
-from lego_harness.proxy.parse import finite_float, no_constant
+from lego_harness.proxy.conversation import FunctionSpec, Reply, Request, Tool
+from lego_harness.proxy.dialects.folding import Folded
 from lego_harness.proxy.refusal import Refusal
+from lego_harness.proxy.strict_json import MAX_DEPTH, encode, is_deep, read_object
 
-SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 JOIN = "\n"
 """Between text blocks of one message."""
+MAX_NAME = 200
+MAX_ASKED = 2000
 
 
 class Dialect(Protocol):
     """One API a harness may speak."""
 
     name: str
+    grows: str
+    """The field that holds the conversation."""
 
-    def fold(self, body: dict[str, Any]) -> Request:
-        """Wire → canonical; raises Refusal."""
+    def fold(self, body: dict[str, Any], earlier: Folded | None = None) -> Request:
+        """Wire → canonical; raises Refusal. What shares its objects with `earlier` costs nothing."""
         ...
 
     def unfold(self, reply: Reply) -> dict[str, Any]:
@@ -40,7 +45,7 @@ class Dialect(Protocol):
         ...
 
     def keep_alive(self) -> bytes:
-        """An event that says only that we are still here."""
+        """Something that says only that we are still here."""
         ...
 
     def error(self, refusal: Refusal) -> dict[str, Any]:
@@ -48,57 +53,106 @@ class Dialect(Protocol):
         ...
 
     def error_event(self, refusal: Refusal) -> bytes:
-        """The same inside a stream that has begun."""
+        """The same inside a stream that has begun, before any event of a reply."""
         ...
 
 
 class Wire(BaseModel):
-    """Base of wire models: unknown fields are ignored, because harnesses invent them."""
+    """Base of wire models."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+
+def _shallow(value: dict[str, Any]) -> dict[str, Any]:
+    if is_deep(value):
+        raise ValueError(f"more than {MAX_DEPTH} levels of nesting")
+    return value
+
+
+FreeJson = Annotated[dict[str, Any], AfterValidator(_shallow)]
+"""An object whose fields are nobody's business here."""
+
+
+class Head(Wire):
+    """What every request may say beside its conversation."""
+
+    model: str = ""
+    stream: bool | None = None
 
 
 W = TypeVar("W", bound=Wire)
 
 
-def read_body(raw: bytes) -> dict[str, Any]:
-    """JSON object of a request; raises Refusal. Lone surrogates become U+FFFD."""
-    try:
-        value = json.loads(raw, parse_float=finite_float, parse_constant=no_constant)
-        if not isinstance(value, dict):
-            raise Refusal(f"the body is JSON of type {type(value).__name__}, expected an object")
-        body = cast("dict[str, Any]", value)
-        return _without_surrogates(body) if SURROGATE.search(raw) else body
-    except (ValueError, RecursionError) as error:
-        raise Refusal(f"the body is not JSON that can be read: {str(error)[:200]}") from error
-
-
-def validated(model: type[W], body: dict[str, Any]) -> W:
+def validated(model: type[W], body: Mapping[str, Any]) -> W:
     """The body as a wire model; raises Refusal naming the first wrong field."""
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise Refusal(f"{where}: {first['msg']}") from error
+        raise Refusal(_first(error)) from error
+
+
+def validated_items(items: TypeAdapter[list[W]], wire: Sequence[Any], name: str, first: int = 0) -> list[W]:
+    """A part of the list `name` as wire models, its first item being at that index."""
+    try:
+        return items.validate_python(wire)
+    except ValidationError as error:
+        raise Refusal(_first(error, name, first)) from error
+
+
+def _first(error: ValidationError, name: str = "", first: int = 0) -> str:
+    found = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = found["loc"]
+    if name:
+        where = (name, first + int(where[0]), *where[1:]) if where else (name,)
+    return f"{'.'.join(map(str, where))}: {found['msg']}"
+
+
+def request_of(
+    folded: Folded, head: Head, *, dialect: str, asked: dict[str, Any], include_usage: bool = True
+) -> Request:
+    """The request that a folded conversation and the rest of its body make."""
+    return Request(
+        dialect=dialect,
+        messages=folded.messages,
+        tools=folded.offered.tools,
+        stream=bool(head.stream),
+        model=head.model[:MAX_NAME],
+        asked=asked,
+        include_usage=include_usage,
+        call_forms=folded.offered.call_forms,
+        fingerprint=hashlib.sha256(dialect.encode() + folded.digest).hexdigest(),
+        folded=folded,
+    )
 
 
 def asked_for(body: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The named parameters, for the record."""
-    return {name: body[name] for name in names if name in body}
+    """The named parameters, for the record; a long one as the beginning of its JSON text."""
+    return {name: _short(body[name]) for name in names if name in body}
 
 
-def compact(value: object) -> str:
-    """JSON for the wire, ASCII only: it survives any client."""
-    return json.dumps(value, separators=(",", ":"))
+def _short(value: Any) -> Any:
+    if is_deep(value):
+        return f"nested more than {MAX_DEPTH} levels"
+    text = encode(value)
+    return value if len(text) <= MAX_ASKED else f"{text[:MAX_ASKED]}…"
 
 
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        items = cast("dict[str, Any]", value).items()
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in items}
-    if isinstance(value, list):
-        return [_without_surrogates(item) for item in cast("list[Any]", value)]
-    return value
+def field_of(wire: object, name: str) -> object:
+    """A field of something that was not validated; None where there is none."""
+    return cast("dict[str, object]", wire).get(name) if isinstance(wire, dict) else None
+
+
+def read_arguments(text: str) -> dict[str, Any] | str:
+    """Arguments of a call as another program wrote them; the text itself where it is no object."""
+    arguments = read_object(text or "{}")
+    return text if arguments is None else arguments
+
+
+def function(name: str, description: str | None, parameters: dict[str, Any] | None) -> Tool:
+    """A tool on offer, without the parts that were not given."""
+    spec: FunctionSpec = {"name": name}
+    if description is not None:
+        spec["description"] = description
+    if parameters is not None:
+        spec["parameters"] = parameters
+    return {"type": "function", "function": spec}

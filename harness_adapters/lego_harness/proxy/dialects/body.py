@@ -1,0 +1,181 @@
+"""The bytes of a request → the JSON object they are, reading only what an earlier request did not say.
+
+Harnesses send the whole conversation each time, so nearly all of a body is what they sent before. A
+`Body` keeps the bytes of each message beside its value; where the next body begins with the same
+bytes, it takes the same values, the very objects. JSON is read from left to right, so equal bytes
+have equal values, numbers and order of keys included. Invariant: what was read before changes the
+cost of a body and never its value. Knows the name of the list that grows, and nothing else of a dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from lego_harness.proxy.refusal import Refusal
+from lego_harness.proxy.strict_json import DECODER, SURROGATE, without_surrogates
+
+BLANKS = " \t\n\r"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Body:
+    """One body that was read."""
+
+    value: dict[str, Any]
+    num_bytes: int
+    fields: Mapping[str, tuple[str, Any]]
+    """Text and value of the fields that are arrays or objects, the growing list aside."""
+    head: bytes = b""
+    """Everything up to the first item of the growing list; empty when there is no such list."""
+    ahead: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The fields of the head."""
+    chunks: list[bytes] = field(default_factory=list[bytes])
+    """Per item of the list, its bytes with what separates it from the one before."""
+    items: list[Any] = field(default_factory=list[Any])
+
+    def num_shared(self, raw: bytes) -> int:
+        """How many items of the list another body begins with."""
+        if not self.head or not raw.startswith(self.head):
+            return 0
+        at = len(self.head)
+        for index, chunk in enumerate(self.chunks):
+            if not raw.startswith(chunk, at):
+                return index
+            at += len(chunk)
+        return len(self.chunks)
+
+
+def read_json(raw: bytes, grows: str = "", earlier: Body | None = None) -> Body:
+    """A body whose list `grows` may begin as that of an earlier one; raises Refusal."""
+    try:
+        num_shared = earlier.num_shared(raw) if earlier else 0
+        if earlier and num_shared:
+            return _Reading(raw, grows, earlier).resumed(earlier, num_shared)
+        return _Reading(raw, grows, earlier).whole()
+    except (ValueError, RecursionError) as error:
+        raise Refusal(f"the body is not JSON that can be read: {str(error)[:200]}") from error
+
+
+class _Reading:
+    """A walk over the top level of one body; nested values go through the decoder."""
+
+    def __init__(self, raw: bytes, grows: str, earlier: Body | None) -> None:
+        self._raw, self._grows = raw, grows
+        self._known: Mapping[str, tuple[str, Any]] = earlier.fields if earlier else {}
+        self._value: dict[str, Any] = {}
+        self._fields: dict[str, tuple[str, Any]] = {}
+        self._head = b""
+        self._ahead: dict[str, Any] = {}
+        self._chunks: list[bytes] = []
+        self._items: list[Any] = []
+
+    def whole(self) -> Body:
+        self._begin(0)
+        self._expect("{")
+        if not self._take("}"):
+            self._field()
+            self._rest()
+        return self._body()
+
+    def resumed(self, earlier: Body, num_shared: int) -> Body:
+        """Go on behind the items that an earlier body begins with as well."""
+        self._head, self._ahead = earlier.head, dict(earlier.ahead)
+        self._value = dict(earlier.ahead)
+        self._fields = {key: known for key, known in earlier.fields.items() if key in earlier.ahead}
+        self._chunks, self._items = earlier.chunks[:num_shared], earlier.items[:num_shared]
+        self._begin(len(self._head) + sum(map(len, self._chunks)))
+        self._more_items()
+        self._value[self._grows] = self._items
+        self._rest()
+        return self._body()
+
+    def _begin(self, offset: int) -> None:
+        self._text, self._at = self._raw[offset:].decode(), 0
+        self._has_surrogates = SURROGATE.search(self._text) is not None
+
+    def _body(self) -> Body:
+        self._skip()
+        if self._at != len(self._text):
+            raise ValueError("something follows the object")
+        return Body(
+            value=self._value,
+            num_bytes=len(self._raw),
+            fields=self._fields,
+            head=self._head,
+            ahead=self._ahead,
+            chunks=self._chunks,
+            items=self._items,
+        )
+
+    def _rest(self) -> None:
+        while self._take(","):
+            self._field()
+        self._expect("}")
+
+    def _field(self) -> None:
+        self._skip()
+        if not self._text.startswith('"', self._at):
+            raise ValueError(f"no field name at character {self._at}")
+        key = self._decode()
+        self._expect(":")
+        self._skip()
+        if key == self._grows and self._text.startswith("[", self._at):
+            self._list(key)
+        else:
+            self._value[key] = self._member(key)
+
+    def _member(self, key: str) -> Any:
+        """A field's value: the known one where the text is the same."""
+        known = self._known.get(key)
+        if known and self._text.startswith(known[0], self._at):
+            self._at += len(known[0])
+        else:
+            start = self._at
+            value = self._decode()
+            if not isinstance(value, (dict, list)):
+                return value
+            known = self._text[start : self._at], cast("Any", value)
+        self._fields[key] = known
+        return known[1]
+
+    def _list(self, key: str) -> None:
+        self._at += 1
+        self._head, self._ahead = self._text[: self._at].encode(), dict(self._value)
+        self._chunks, self._items = [], []
+        if not self._take("]"):
+            self._item(self._at)
+            self._more_items()
+        self._value[key] = self._items
+
+    def _more_items(self) -> None:
+        start = self._at
+        while self._take(","):
+            start = self._item(start)
+        self._expect("]")
+
+    def _item(self, start: int) -> int:
+        """Read one item whose bytes, with what comes before it, begin at `start`; where it ends."""
+        self._skip()
+        self._items.append(self._decode())
+        self._chunks.append(self._text[start : self._at].encode())
+        return self._at
+
+    def _decode(self) -> Any:
+        value, self._at = DECODER.raw_decode(self._text, self._at)
+        return without_surrogates(value) if self._has_surrogates else value
+
+    def _skip(self) -> None:
+        while self._at < len(self._text) and self._text[self._at] in BLANKS:
+            self._at += 1
+
+    def _take(self, mark: str) -> bool:
+        self._skip()
+        found = self._text.startswith(mark, self._at)
+        self._at += found
+        return found
+
+    def _expect(self, mark: str) -> None:
+        if not self._take(mark):
+            raise ValueError(f"{self._text[self._at : self._at + 1]!r} at character {self._at}, not {mark!r}")
