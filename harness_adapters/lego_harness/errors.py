@@ -5,6 +5,7 @@
     └── InfrastructureError      something we depend on failed: never a reward (law 5)   (exit 3)
         ├── SetupError           the sandbox, image, harness or task could not be prepared
         ├── EngineError          the inference engine failed, hung or answered nonsense
+        │   └── EngineUnavailable    … and may answer the same question a moment later
         ├── HarnessError         the harness process failed for a reason of its own
         ├── AlignmentError       captured tokens and a later request cannot be reconciled
         └── GraderError          grading could not reach a verdict
@@ -45,6 +46,10 @@ class EngineError(InfrastructureError):
     """The inference engine failed, did not answer in time, or returned an invalid generation."""
 
     boundary = "engine"
+
+
+class EngineUnavailable(EngineError):
+    """The engine is restarting, paused or overloaded: the same call may be asked again."""
 
 
 class HarnessError(InfrastructureError):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lego_harness.grading.grader import Grader
 from lego_harness.proxy.app import CaptureProxy
+from lego_harness.proxy.patience import PatientEngine
 from lego_harness.proxy.render import Renderer
 from lego_harness.proxy.upstream import Engine
 from lego_harness.registry import get_adapter
@@ -39,7 +40,7 @@ class RolloutWorker:
         self._config = config
         self._sockets = tempfile.TemporaryDirectory(prefix="lego-")
         renderer = Renderer.load(config.model_dir, max_model_len=config.max_model_len)
-        self._proxy = CaptureProxy(engine, renderer, socket_dir=Path(self._sockets.name))
+        self._proxy = CaptureProxy(PatientEngine(engine), renderer, socket_dir=Path(self._sockets.name))
         self._adapter = get_adapter(config.harness)
         self._backend = choose_backend(config.sandbox)
         grader = Grader(self._backend, label=config.label)

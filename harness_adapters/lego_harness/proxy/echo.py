@@ -7,6 +7,9 @@ The one table of rewrites that keep the sampled ids, because the meaning is the 
     a key added with an empty or false value       replace_all: false, or the schema's default
     white space at line ends and at the end        Write content, Edit new_string
     a scalar coerced                               "1" → 1, "false" → false, 5000.0 → 5000
+    digits lost that a double cannot hold          12345678901234567890 → 12345678901234567000
+    a tool named as the harness knows it           Bash → bash, execute_bash → terminal
+    broken arguments wrapped, their text kept      {"__unparsedToolInput": {"raw": …}}
     `cd <dir> && ` dropped before a command        already the working directory
     surrounding white space of the content, blank content dropped
     reasoning dropped
@@ -16,6 +19,7 @@ Anything else is another turn. Text in, verdict out: no tokens, no session.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, cast
@@ -23,13 +27,15 @@ from typing import Any, cast
 from lego_harness.proxy.conversation import Message, Tool, ToolCall
 
 _EMPTY: tuple[object, ...] = (False, None, "", [], {})
+_EXACT, _LARGEST = 2**53, 2**1023
+"""Integers up to which doubles are exact, and up to which they are finite."""
 _CHANGE_DIRECTORY = re.compile(r"^cd \S+ && ")
 
 
 def difference(sampled: Message, echoed: Message, defaults: dict[str, dict[str, Any]]) -> str:
     """Why `echoed` is not the turn we sampled; empty when it is.
 
-    `defaults` gives declared parameter defaults by tool name.
+    `defaults` gives declared parameter defaults by name of each tool on offer.
     """
     if echoed["role"] != "assistant":
         return f"an assistant turn was expected, got role {echoed['role']}"
@@ -66,17 +72,22 @@ def _ids(calls: Sequence[ToolCall]) -> str:
 
 def _call_difference(ours: ToolCall, theirs: ToolCall, defaults: dict[str, dict[str, Any]]) -> str:
     name, other = ours["function"]["name"], theirs["function"]["name"]
-    if name != other:
+    if name != other and not (name not in defaults and other in defaults):
         return f"call {ours['id']} was {name!r} and is {other!r}"
     sampled, echoed = ours["function"]["arguments"], theirs["function"]["arguments"]
     if isinstance(sampled, str) or isinstance(echoed, str):
-        return "" if sampled == echoed else f"call {ours['id']}: its arguments are no longer a JSON object"
+        is_same = sampled == echoed or {"raw": sampled} in _values(echoed)
+        return "" if is_same else f"call {ours['id']}: its arguments are no longer a JSON object"
     for key in sampled | echoed:
-        if not _same_argument(key, sampled, echoed, defaults.get(name, {})):
+        if not _same_argument(key, sampled, echoed, defaults.get(other, {})):
             return (
                 f"call {ours['id']}: argument {key!r} was {_short(sampled, key)} and is {_short(echoed, key)}"
             )
     return ""
+
+
+def _values(arguments: dict[str, Any] | str) -> list[Any]:
+    return list(arguments.values()) if isinstance(arguments, dict) else []
 
 
 def _same_argument(
@@ -105,8 +116,19 @@ def _same_value(sampled: Any, echoed: Any) -> bool:
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """Equality in which `1` and `True` differ, and `5000.0` and `5000` do not."""
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
+    """Equality in which `1` and `True` differ, and two numbers of the same double do not."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int) and isinstance(other, int) and abs(one) > _EXACT:
+        return _as_double(one) == _as_double(other)
+    return one == other
+
+
+def _as_double(number: int) -> float:
+    """JavaScript's reading of an integer."""
+    if abs(number) < _LARGEST:
+        return float(number)
+    return math.inf if number > 0 else -math.inf
 
 
 def _is_coerced(text: str, scalar: object) -> bool:

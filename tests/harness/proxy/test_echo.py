@@ -9,7 +9,7 @@ import pytest
 from lego_harness.proxy.conversation import Message
 from lego_harness.proxy.echo import difference
 
-DEFAULTS = {"Bash": {"timeout": 30}}
+DEFAULTS: dict[str, dict[str, Any]] = {"Bash": {"timeout": 30}}
 
 
 def reply(arguments: Any, content: str = "", name: str = "Bash", call_id: str = "c1", **more: Any) -> Message:
@@ -32,9 +32,15 @@ def reply(arguments: Any, content: str = "", name: str = "Bash", call_id: str = 
         ({"n": "5000.0"}, {"n": 5000}),
         ({"command": "cd /workspace && ls"}, {"command": "ls"}),
         ({"deep": [{"x": "1", "y": "a "}]}, {"deep": [{"y": "a", "x": 1}]}),
+        ({"n": 2.50}, {"n": 2.5}),
+        ({"n": 1e3}, {"n": 1000}),
+        ({"n": 12345678901234567890}, {"n": 12345678901234567000}),
+        ({"a": "\u00e9"}, {"a": "é"}),
+        ("{broken", {"__unparsedToolInput": {"raw": "{broken"}}),
+        ("{broken", "{broken"),
     ],
 )
-def test_the_same_meaning_keeps_the_turn(sampled: dict[str, Any], echoed: dict[str, Any]) -> None:
+def test_the_same_meaning_keeps_the_turn(sampled: Any, echoed: Any) -> None:
     assert difference(reply(sampled), reply(echoed), DEFAULTS) == ""
 
 
@@ -53,6 +59,10 @@ def test_the_same_meaning_keeps_the_turn(sampled: dict[str, Any], echoed: dict[s
         ({"command": "cd /a && ls"}, {"command": "cd /b && ls"}),
         ({"deep": [1, 2]}, {"deep": [1]}),
         ({"a": "x"}, "not an object"),
+        ({"n": 1234567890}, {"n": 1234567000}),
+        ({"n": 10**400}, {"n": -(10**400)}),
+        ("{broken", {"__unparsedToolInput": {"raw": "{other"}}),
+        ("{broken", {"_openhands_malformed_tool_call": True, "error": "{broken"}),
     ],
 )
 def test_another_meaning_is_another_turn(sampled: dict[str, Any], echoed: Any) -> None:
@@ -77,3 +87,16 @@ def test_calls_are_known_by_their_ids() -> None:
     assert "'Bash' and is 'bash'" in difference(reply({}), reply({}, name="bash"), {})
     assert "[], expected [c1]" in difference(reply({}), {"role": "assistant", "content": ""}, {})
     assert "role user" in difference(reply({}), {"role": "user", "content": ""}, {})
+
+
+@pytest.mark.parametrize(("sampled", "echoed"), [("bash", "Bash"), ("execute_bash", "Bash")])
+def test_a_tool_may_be_named_as_the_harness_knows_it(sampled: str, echoed: str) -> None:
+    assert difference(reply({"a": "x"}, name=sampled), reply({"a": "x"}, name=echoed), DEFAULTS) == ""
+    assert difference(reply({"a": "x"}, name=sampled), reply({"a": "y"}, name=echoed), DEFAULTS) != ""
+
+
+def test_a_call_replaced_by_another_is_another_turn() -> None:
+    offered = {**DEFAULTS, "invalid": {}}
+    replaced = reply({"tool": "Nope", "error": "no such tool"}, name="invalid")
+    assert difference(reply({"x": "y"}, name="Nope"), replaced, offered) != ""
+    assert difference(reply({"a": "x"}), reply({"a": "x"}, name="invalid"), offered) != ""
