@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 from lego_harness.adapters.base import Adapter, HarnessOptions
 from lego_harness.adapters.claude_code import claude_code
-from lego_harness.adapters.install import CLAUDE_CODE, MINI_SWE
+from lego_harness.adapters.install import CLAUDE_CODE, MINI_SWE, OPENCODE
 from lego_harness.adapters.mini_swe import mini_swe
+from lego_harness.adapters.opencode import opencode
 from lego_harness.errors import UsageError
 
 _ADAPTERS: dict[str, Callable[[HarnessOptions], Adapter]] = {
     MINI_SWE.name: mini_swe,
     CLAUDE_CODE.name: claude_code,
+    OPENCODE.name: opencode,
 }
 
 

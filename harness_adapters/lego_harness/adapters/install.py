@@ -111,14 +111,22 @@ def _build_venv(harness: Harness, folder: Path) -> None:
     )
 
 
-def _build_npm(harness: Harness, folder: Path) -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise SetupError(f"{harness.name} needs npm on PATH to be installed; on Debian: apt-get install npm")
-    # By exact version: npm takes an older one silently where node is older than the newest wants.
-    package = f"@anthropic-ai/claude-code@{harness.version}"
-    flags = ["--silent", "--no-audit", "--no-fund", "--save-exact"]
-    _run([npm, "install", *flags, "--prefix", str(folder), package], f"npm cannot install {package}")
+def _npm(package: str) -> Callable[[Harness, Path], None]:
+    """Builds from the npm package of that name, whose native binary is used as it is unpacked."""
+
+    def build(harness: Harness, folder: Path) -> None:
+        npm = shutil.which("npm")
+        if npm is None:
+            raise SetupError(
+                f"{harness.name} needs npm on PATH to be installed; on Debian: apt-get install npm"
+            )
+        # By exact version: npm takes an older one silently where node is older than the newest wants.
+        # Without scripts: all they would do is to copy the binary.
+        pinned = f"{package}@{harness.version}"
+        flags = ["--silent", "--no-audit", "--no-fund", "--save-exact", "--ignore-scripts"]
+        _run([npm, "install", *flags, "--prefix", str(folder), pinned], f"npm cannot install {pinned}")
+
+    return build
 
 
 def _run(argv: Sequence[str], complaint: str, env: Mapping[str, str] | None = None) -> str:
@@ -141,8 +149,10 @@ def _correct_scripts(unfinished: Path, final: Path) -> None:
 
 
 MINI_SWE = Harness(name="mini-swe-agent", version="2.4.6", build=_build_venv)
-CLAUDE_CODE = Harness(name="claude-code", version="2.1.332", build=_build_npm)
-_HARNESSES = {harness.name: harness for harness in (MINI_SWE, CLAUDE_CODE)}
+CLAUDE_CODE = Harness(name="claude-code", version="2.1.332", build=_npm("@anthropic-ai/claude-code"))
+OPENCODE = Harness(name="opencode", version="1.18.33", build=_npm("opencode-ai"))
+CODEX = Harness(name="codex", version="0.171.0", build=_npm("@openai/codex"))
+_HARNESSES = {harness.name: harness for harness in (MINI_SWE, CLAUDE_CODE, OPENCODE, CODEX)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,51 @@
+"""OpenCode, inside the sandbox: one `opencode run` per rollout, its server within the same process.
+
+It exits with 1 after any error it met, also where it recovered and ended well, so that 1 says nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lego_harness.adapters.base import HarnessOptions
+from lego_harness.adapters.inside import Inside, InsideAdapter
+from lego_harness.adapters.install import OPENCODE
+
+_ENV = {
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+    "TERM": "dumb",
+}
+
+
+def opencode(options: HarnessOptions) -> InsideAdapter:
+    """OpenCode 1.18.33."""
+    return InsideAdapter(
+        Inside(
+            harness=OPENCODE,
+            binary="node_modules/opencode-linux-*4/bin/opencode",
+            # A title of ours, since it would ask the model for one.
+            argv=("run", "--format", "json", "--title", "task"),
+            env={**_ENV, "OPENCODE_CONFIG_CONTENT": json.dumps(_config(options))},
+            ordinary=frozenset({0, 1}),
+        )
+    )
+
+
+def _config(options: HarnessOptions) -> dict[str, Any]:
+    model = {"tool_call": True, "limit": {"context": options.context_tokens, "output": 8192}}
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": "{url}/v1", "apiKey": "dummy"},
+        "models": {"{model}": model},
+    }
+    return {
+        "model": "lego/{model}",
+        "small_model": "lego/{model}",
+        "permission": "allow",
+        "autoupdate": False,
+        "share": "disabled",
+        "provider": {"lego": provider},
+    }
