@@ -13,6 +13,7 @@ import hashlib
 import logging
 import secrets
 import socket
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
 
@@ -32,12 +33,17 @@ log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 32 * 2**20
 SHUTDOWN_S = 1.0
 
+Tap = Callable[[web.Request, web.StreamResponse], Awaitable[None]]
+"""Told of every answer that begins."""
+
 
 class CaptureProxy:
     """Serves the sessions of one rollout worker from `start` to `close`."""
 
-    def __init__(self, engine: Engine, renderer: Renderer, *, socket_dir: Path) -> None:
-        self._engine, self._renderer = engine, renderer
+    def __init__(
+        self, engine: Engine, renderer: Renderer, *, socket_dir: Path, tap: Tap | None = None
+    ) -> None:
+        self._engine, self._renderer, self._tap = engine, renderer, tap
         self._socket_path = socket_dir / "proxy.sock"
         self._sessions: dict[bytes, Session] = {}  # by digest: look-up time says nothing of a secret
         self._runner: web.AppRunner | None = None
@@ -48,6 +54,8 @@ class CaptureProxy:
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_route("*", "/rollout/{secret}{tail:/?.*}", self._serve)
         app.router.add_route("*", "/{tail:.*}", self._nothing_here)
+        if self._tap is not None:
+            app.on_response_prepare.append(self._tap)
         runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=SHUTDOWN_S)
         self._runner = runner
         await runner.setup()
