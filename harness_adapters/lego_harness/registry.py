@@ -6,20 +6,33 @@ from collections.abc import Callable
 
 from lego_harness.adapters.base import Adapter, HarnessOptions
 from lego_harness.adapters.claude_code import claude_code
-from lego_harness.adapters.install import CLAUDE_CODE, MINI_SWE, OPENCODE
+from lego_harness.adapters.codex import codex
+from lego_harness.adapters.command import CommandAdapter, CommandConfig
+from lego_harness.adapters.install import CLAUDE_CODE, CODEX, MINI_SWE, OPENCODE, OPENHANDS
 from lego_harness.adapters.mini_swe import mini_swe
 from lego_harness.adapters.opencode import opencode
+from lego_harness.adapters.openhands import openhands
 from lego_harness.errors import UsageError
 
 _ADAPTERS: dict[str, Callable[[HarnessOptions], Adapter]] = {
     MINI_SWE.name: mini_swe,
     CLAUDE_CODE.name: claude_code,
     OPENCODE.name: opencode,
+    CODEX.name: codex,
+    OPENHANDS.name: openhands,
 }
 
 
-def get_adapter(name: str, options: HarnessOptions | None = None) -> Adapter:
+def get_adapter(
+    name: str, options: HarnessOptions | None = None, command: CommandConfig | None = None
+) -> Adapter:
     """A new adapter of the named harness, not started; raises UsageError."""
+    options = options or HarnessOptions()
+    if name == CommandAdapter.name:
+        if command is None:
+            raise UsageError("harness 'command' needs to be told what to run: a table [harness.command]")
+        return CommandAdapter(command, options)
     if name not in _ADAPTERS:
-        raise UsageError(f"harness {name!r} is unknown; expected one of: {', '.join(_ADAPTERS)}")
-    return _ADAPTERS[name](options or HarnessOptions())
+        known = ", ".join((*_ADAPTERS, CommandAdapter.name))
+        raise UsageError(f"harness {name!r} is unknown; expected one of: {known}")
+    return _ADAPTERS[name](options)

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from lego_harness.adapters.pythons import python312
 from lego_harness.errors import LegoError, SetupError
 from lego_harness.text import one_line
 
@@ -101,14 +102,26 @@ def _locked(harness: Harness) -> Generator[None]:
         yield
 
 
-def _build_venv(harness: Harness, folder: Path) -> None:
-    lock = _REQUIREMENTS / f"{harness.name}.txt"
-    _run([sys.executable, "-m", "venv", str(folder)], "no venv can be made; on Debian install python3-venv")
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    _run(
-        [*pip, "-r", str(lock)],
-        f"{harness.name} cannot be installed with pip; is the package index reachable?",
-    )
+def _venv(python: Callable[[], str], *flags: str, then_import: str = "") -> Callable[[Harness, Path], None]:
+    """Builds a venv of `python` from the harness's pins.
+
+    With the flag --no-compile only what `then_import` loads is compiled, a third of what lies there.
+    """
+
+    def build(harness: Harness, folder: Path) -> None:
+        lock = _REQUIREMENTS / f"{harness.name}.txt"
+        _run([python(), "-m", "venv", str(folder)], "no venv can be made; on Debian install python3-venv")
+        inside = str(folder / "bin" / "python")
+        pip = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        _run(
+            [*pip, *flags, "-r", str(lock)],
+            f"{harness.name} cannot be installed with pip; is the package index reachable?",
+        )
+        if then_import:
+            env = {"PATH": os.defpath, "HOME": str(folder), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+            _run([inside, "-c", f"import {then_import}"], f"{harness.name} cannot be imported", env=env)
+
+    return build
 
 
 def _npm(package: str) -> Callable[[Harness, Path], None]:
@@ -148,11 +161,20 @@ def _correct_scripts(unfinished: Path, final: Path) -> None:
             script.write_bytes(text.replace(os.fsencode(unfinished), os.fsencode(final)))
 
 
-MINI_SWE = Harness(name="mini-swe-agent", version="2.4.6", build=_build_venv)
+MINI_SWE = Harness(name="mini-swe-agent", version="2.4.6", build=_venv(lambda: sys.executable))
 CLAUDE_CODE = Harness(name="claude-code", version="2.1.332", build=_npm("@anthropic-ai/claude-code"))
 OPENCODE = Harness(name="opencode", version="1.18.33", build=_npm("opencode-ai"))
 CODEX = Harness(name="codex", version="0.171.0", build=_npm("@openai/codex"))
-_HARNESSES = {harness.name: harness for harness in (MINI_SWE, CLAUDE_CODE, OPENCODE, CODEX)}
+OPENHANDS = Harness(
+    name="openhands",
+    version="1.58.2",
+    build=_venv(
+        python312,
+        *("--no-deps", "--no-compile", "--only-binary=:all:"),
+        then_import="openhands.tools, openhands.tools.terminal.impl, openhands.tools.file_editor.impl",
+    ),
+)
+_HARNESSES = {harness.name: harness for harness in (MINI_SWE, CLAUDE_CODE, OPENCODE, CODEX, OPENHANDS)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
