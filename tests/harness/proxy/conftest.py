@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.render import Renderer
+from lego_harness.proxy.session import Session
+from lego_harness.types import Budget, Sampling
 from tests.support.checkpoint import write_checkpoint
 from tests.support.conversation import Talk
 from tests.support.scripted_engine import ScriptedEngine
@@ -56,3 +59,14 @@ async def talk(serve: Serve) -> AsyncIterator[Callable[..., Awaitable[Talk]]]:
             return await stack.enter_async_context(Talk.begin(proxy, **options))
 
         yield begin
+
+
+@pytest.fixture
+def session(renderer: Renderer, serve: Serve) -> Callable[..., Awaitable[Session]]:
+    """Opens a session whose engine says the given steps, for a client to speak to."""
+
+    async def open_session(*steps: Any) -> Session:
+        proxy = await serve(ScriptedEngine(renderer, steps))
+        return proxy.open_session("r", Sampling(seed=1, max_tokens=400), Budget())
+
+    return open_session

@@ -26,7 +26,7 @@ class Body:
     value: dict[str, Any]
     num_bytes: int
     fields: Mapping[str, tuple[str, Any]]
-    """Text and value of the fields that are arrays or objects, the growing list aside."""
+    """Text and value of each field whose text shows where it ends, the growing list aside."""
     head: bytes = b""
     """Everything up to the first item of the growing list; empty when there is no such list."""
     ahead: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -35,25 +35,37 @@ class Body:
     """Per item of the list, its bytes with what separates it from the one before."""
     items: list[Any] = field(default_factory=list[Any])
 
-    def num_shared(self, raw: bytes) -> int:
-        """How many items of the list another body begins with."""
-        if not self.head or not raw.startswith(self.head):
-            return 0
+    def overlap(self, raw: bytes) -> Overlap:
+        """What another body begins with as well."""
         at = len(self.head)
+        if not at or not raw.startswith(self.head):
+            return Overlap(body=self)
         for index, chunk in enumerate(self.chunks):
             if not raw.startswith(chunk, at):
-                return index
+                return Overlap(body=self, num_items=index, num_bytes=at)
             at += len(chunk)
-        return len(self.chunks)
+        return Overlap(body=self, num_items=len(self.chunks), num_bytes=at)
 
 
-def read_json(raw: bytes, grows: str = "", earlier: Body | None = None) -> Body:
-    """A body whose list `grows` may begin as that of an earlier one; raises Refusal."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overlap:
+    """How far the bytes of a body are those of an earlier one."""
+
+    body: Body
+    num_items: int = 0
+    num_bytes: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """All messages of the earlier body are there."""
+        return self.num_items == len(self.body.items)
+
+
+def read_json(raw: bytes, grows: str = "", overlap: Overlap | None = None) -> Body:
+    """The body that bytes are, whose list `grows` may grow; raises Refusal."""
     try:
-        num_shared = earlier.num_shared(raw) if earlier else 0
-        if earlier and num_shared:
-            return _Reading(raw, grows, earlier).resumed(earlier, num_shared)
-        return _Reading(raw, grows, earlier).whole()
+        reading = _Reading(raw, grows, overlap.body.fields if overlap else {})
+        return reading.resumed(overlap) if overlap and overlap.num_items else reading.whole()
     except (ValueError, RecursionError) as error:
         raise Refusal(f"the body is not JSON that can be read: {str(error)[:200]}") from error
 
@@ -61,9 +73,8 @@ def read_json(raw: bytes, grows: str = "", earlier: Body | None = None) -> Body:
 class _Reading:
     """A walk over the top level of one body; nested values go through the decoder."""
 
-    def __init__(self, raw: bytes, grows: str, earlier: Body | None) -> None:
-        self._raw, self._grows = raw, grows
-        self._known: Mapping[str, tuple[str, Any]] = earlier.fields if earlier else {}
+    def __init__(self, raw: bytes, grows: str, known: Mapping[str, tuple[str, Any]]) -> None:
+        self._raw, self._grows, self._known = raw, grows, known
         self._value: dict[str, Any] = {}
         self._fields: dict[str, tuple[str, Any]] = {}
         self._head = b""
@@ -79,13 +90,14 @@ class _Reading:
             self._rest()
         return self._body()
 
-    def resumed(self, earlier: Body, num_shared: int) -> Body:
+    def resumed(self, overlap: Overlap) -> Body:
         """Go on behind the items that an earlier body begins with as well."""
+        earlier, num = overlap.body, overlap.num_items
         self._head, self._ahead = earlier.head, dict(earlier.ahead)
         self._value = dict(earlier.ahead)
         self._fields = {key: known for key, known in earlier.fields.items() if key in earlier.ahead}
-        self._chunks, self._items = earlier.chunks[:num_shared], earlier.items[:num_shared]
-        self._begin(len(self._head) + sum(map(len, self._chunks)))
+        self._chunks, self._items = earlier.chunks[:num], earlier.items[:num]
+        self._begin(overlap.num_bytes)
         self._more_items()
         self._value[self._grows] = self._items
         self._rest()
@@ -134,7 +146,7 @@ class _Reading:
         else:
             start = self._at
             value = self._decode()
-            if not isinstance(value, (dict, list)):
+            if not isinstance(value, (dict, list, str)):
                 return value
             known = self._text[start : self._at], cast("Any", value)
         self._fields[key] = known

@@ -54,15 +54,19 @@ class Grammar:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Round:
-    """One assistant turn and its answers; the first round may lack the turn."""
+    """Where one assistant turn and its answers end; the first round may lack the turn."""
 
-    end: int
-    """Number of wire messages up to its end."""
-    num_said: int
-    """Number of canonical messages up to its end."""
-    meaning: Meaning
-    digest: bytes
-    """Over all canonical messages up to its end."""
+    end: int = 0
+    """Number of wire messages up to there."""
+    num_said: int = 0
+    """Number of canonical messages up to there."""
+    num_offered: int = 0
+    """Number of tools put on offer inside the conversation up to there."""
+    digest: bytes = b""
+    """Over all canonical messages up to there."""
+
+
+START = Round()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,6 +99,8 @@ class Folded:
     rounds: list[Round]
     said: list[Message]
     """The messages behind the system prompt."""
+    inner: list[Offer]
+    """Tools put on offer inside the conversation."""
     system: System
     offered: Offered
 
@@ -115,17 +121,31 @@ def fold_conversation(
 ) -> Folded:
     """What the wire messages, the tools on offer and the system prompt mean together."""
     rounds = _kept_rounds(grammar, wire, earlier) if earlier else []
-    said = earlier.said[: rounds[-1].num_said] if earlier and rounds else []
-    for meaning, end in _new_rounds(grammar, wire, len(rounds), earlier):
+    last = rounds[-1] if rounds else START
+    said = earlier.said[: last.num_said] if earlier else []
+    inner = earlier.inner[: last.num_offered] if earlier else []
+    for first, end in _new_rounds(grammar, wire, last.end):
+        meaning = grammar.fold_round(wire[first:end], first)
+        if earlier and first == last.end:
+            _reuse(earlier.said[last.num_said :], meaning.messages)
         said += meaning.messages
-        digest = _digest(meaning.messages, rounds[-1].digest if rounds else b"")
-        rounds.append(Round(end=end, num_said=len(said), meaning=meaning, digest=digest))
+        inner += meaning.offers
+        before = rounds[-1].digest if rounds else b""
+        rounds.append(
+            Round(
+                end=end,
+                num_said=len(said),
+                num_offered=len(inner),
+                digest=_digest(meaning.messages, before),
+            )
+        )
     return Folded(
         wire=list(wire),
         rounds=rounds,
         said=said,
+        inner=inner,
         system=_system(grammar, system, earlier),
-        offered=_offered(grammar, tools, rounds, earlier),
+        offered=_offered(grammar, tools, inner, earlier),
     )
 
 
@@ -139,20 +159,10 @@ def _kept_rounds(grammar: Grammar, wire: Sequence[Any], earlier: Folded) -> list
     return earlier.rounds[:num]
 
 
-def _new_rounds(
-    grammar: Grammar, wire: Sequence[Any], num_kept: int, earlier: Folded | None
-) -> list[tuple[Meaning, int]]:
-    """Meaning and end of each round behind the kept ones."""
-    start = earlier.rounds[num_kept - 1].end if earlier and num_kept else 0
-    inner = (i for i in range(start + 1, len(wire)) if grammar.opens_round(wire, i))
-    new = [
-        (grammar.fold_round(wire[first:end], first), end)
-        for first, end in pairwise([start, *inner, len(wire)])
-        if first < end
-    ]
-    if new and earlier and num_kept < len(earlier.rounds):
-        _reuse(earlier.rounds[num_kept].meaning.messages, new[0][0].messages)
-    return new
+def _new_rounds(grammar: Grammar, wire: Sequence[Any], start: int) -> list[tuple[int, int]]:
+    """Where each round from `start` on begins and ends."""
+    inner = [i for i in range(start + 1, len(wire)) if grammar.opens_round(wire, i)]
+    return list(pairwise([start, *inner, len(wire)])) if start < len(wire) else []
 
 
 def _reuse(held: list[Message], messages: list[Message]) -> None:
@@ -170,21 +180,18 @@ def _system(grammar: Grammar, wire: Any, earlier: Folded | None) -> System:
     return System(wire=wire, messages=messages, digest=_digest(messages, b""))
 
 
-def _offered(grammar: Grammar, wire: Any, rounds: list[Round], earlier: Folded | None) -> Offered:
+def _offered(grammar: Grammar, wire: Any, inner: list[Offer], earlier: Folded | None) -> Offered:
     known = earlier.offered if earlier else None
     own = known.own if known and known.wire is wire else grammar.fold_tools(wire)
-    offers = own + [offer for one in rounds for offer in one.meaning.offers]
+    offers = own + inner
     if known and len(offers) == len(known.offers) and all(map(is_, offers, known.offers)):
         return known
     tools = [offer.tool for offer in offers]
-    return Offered(
-        wire=wire,
-        own=own,
-        offers=offers,
-        tools=tools,
-        call_forms={offer.tool["function"]["name"]: offer.form for offer in offers if offer.form},
-        digest=_digest(tools, b""),
-    )
+    forms = {offer.tool["function"]["name"]: offer.form for offer in offers if offer.form}
+    digest = _digest(tools, b"")
+    if known and known.digest == digest:
+        tools = known.tools  # the same, told anew: whoever compares lists may look at the object first
+    return Offered(wire=wire, own=own, offers=offers, tools=tools, call_forms=forms, digest=digest)
 
 
 def _digest(values: Sequence[Any], before: bytes) -> bytes:

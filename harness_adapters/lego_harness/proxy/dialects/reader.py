@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from lego_harness.proxy.conversation import Request
 from lego_harness.proxy.dialects.base import Dialect
-from lego_harness.proxy.dialects.body import Body, read_json
+from lego_harness.proxy.dialects.body import Body, Overlap, read_json
 
 MAX_REMEMBERED = 8
 """Conversations that harnesses carry on at once, sub-agents included; more are read anew."""
 MAX_BYTES = 32 * 2**20
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Past:
     """A request that was read."""
 
@@ -35,22 +35,24 @@ class Reader:
 
     def read(self, dialect: Dialect, raw: bytes) -> Request:
         """The request that the bytes are; raises Refusal."""
-        past, num_shared = self._closest(dialect, raw)
-        body = read_json(raw, dialect.grows, past.body if past else None)
+        past, overlap = self._closest(dialect, raw)
+        body = read_json(raw, dialect.grows, overlap)
         request = dialect.fold(body.value, past.request.folded if past else None)
-        if past and num_shared == len(past.body.chunks):
+        if past and overlap and overlap.is_whole:
             self._pasts.remove(past)  # it went on
         self._pasts.append(_Past(dialect=dialect.name, body=body, request=request))
         self._forget()
         return request
 
-    def _closest(self, dialect: Dialect, raw: bytes) -> tuple[_Past | None, int]:
-        """The request that this one repeats furthest, and how many messages of it."""
-        best, most = None, -1
+    def _closest(self, dialect: Dialect, raw: bytes) -> tuple[_Past | None, Overlap | None]:
+        """The request that this one repeats furthest, the latest where several do, and how far."""
+        best: tuple[_Past | None, Overlap | None] = None, None
         for past in reversed(self._pasts):
-            if past.dialect == dialect.name and (num := past.body.num_shared(raw)) > most:
-                best, most = past, num
-        return best, most
+            if past.dialect == dialect.name:
+                overlap = past.body.overlap(raw)
+                if best[1] is None or overlap.num_bytes > best[1].num_bytes:
+                    best = past, overlap
+        return best
 
     def _forget(self) -> None:
         """Drop the oldest beyond the bounds."""
