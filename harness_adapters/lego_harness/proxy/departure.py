@@ -3,11 +3,12 @@
     first match wins                                                   cause
     nothing was asked before in this rollout                           start
     nothing was asked before in this conversation                      sub_agent
-    the new part quotes a text-only reply of this conversation         compaction
+    tools are offered, and the new part quotes a text-only reply of    compaction
+      this conversation, or any part one that was asked for beside it
     other tools are offered                                            tools_changed
     neither its first nor its second message is known                  new_conversation
     all of it is known                                                 resampled, history_cut
-    a reply that was not delivered whole is missing or different       reply_aborted
+    a reply of which a delivery broke off is missing or different      reply_aborted
     a reply is missing; something else stands there                    reply_dropped
     a reply came back with another meaning                             reply_edited
     any other message differs                                          history_edited
@@ -35,11 +36,24 @@ def departure(match: Match, request: Request, exchanges: Sequence[Exchange]) -> 
     same_thread = [x for x in exchanges if x.caller.thread == request.caller.thread]
     if match.leaf is None or not same_thread:
         return Departure(cause=Cause.SUB_AGENT if exchanges else Cause.START)
-    quoted = quoted_reply(same_thread, request.messages[match.num_same :])
+    quoted = _summary(match, match.leaf, request, same_thread)
     if quoted is not None:
         return Departure(cause=Cause.COMPACTION, at=match.num_same, quotes=quoted.index)
     cause, detail = _by_difference(match, match.leaf, request)
     return Departure(cause=cause, at=match.num_same, detail=detail)
+
+
+def _summary(
+    match: Match, leaf: Exchange, request: Request, exchanges: Sequence[Exchange]
+) -> Exchange | None:
+    """The reply that the history is begun anew around. Where the policy says the same twice, the part
+    that quotes it is not new, but there is a later reply beside the line that nothing quotes yet."""
+    if not request.tools and any(exchange.tools for exchange in exchanges):
+        return None  # a question beside the conversation, which may well show what was said before
+    beside = [x for x in exchanges if x.index > leaf.index and not x.is_quoted]
+    return quoted_reply(exchanges, request.messages[match.num_same :]) or quoted_reply(
+        beside, request.messages
+    )
 
 
 def quoted_reply(exchanges: Sequence[Exchange], messages: Sequence[Message]) -> Exchange | None:
@@ -76,7 +90,7 @@ def _by_difference(match: Match, leaf: Exchange, request: Request) -> tuple[Caus
 
 
 def _about_reply(exchange: Exchange, other: Message, why: str) -> tuple[Cause, str]:
-    if not exchange.is_delivered:
+    if exchange.was_lost or not exchange.is_delivered:
         return Cause.REPLY_ABORTED, why
     if other["role"] == "assistant":
         return Cause.REPLY_EDITED, why

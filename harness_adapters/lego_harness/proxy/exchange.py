@@ -1,7 +1,8 @@
 """One engine call in the message graph: what was asked, what was sampled, what it continues.
 
 Owns the record and the walk to the root. Invariant: an exchange never changes once it is recorded,
-but for two marks: whether its reply was delivered whole, and whether a later request quotes it.
+but for its marks: whether its reply was delivered whole, whether a delivery of it broke off, and
+whether a later request quotes it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Cause(StrEnum):
     REPLY_EDITED = "reply_edited"
     """The policy's reply came back with another meaning."""
     REPLY_ABORTED = "reply_aborted"
-    """As `reply_dropped` or `reply_edited`, for a reply that was never delivered whole."""
+    """As `reply_dropped` or `reply_edited`, for a reply of which a delivery broke off."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,6 +83,8 @@ class Exchange:
     """The last token is a sampled one that does not end the turn."""
     num_children: int = 0
     is_delivered: bool = False
+    was_lost: bool = False
+    """A delivery broke off, and the reply was asked for again."""
     is_quoted: bool = False
     """A later history was begun anew around its text."""
     facts: dict[str, Any] = field(default_factory=dict[str, Any])

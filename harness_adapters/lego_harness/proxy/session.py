@@ -109,6 +109,7 @@ class Session:
         """The reply to a request; raises Refusal. Cancelling frees the engine and records nothing."""
         self._refuse_if_over()
         if lost := self._undelivered.get(_key(request)):
+            lost[1].was_lost = True
             return lost[0]
         try:
             self._check_budget()

@@ -42,14 +42,14 @@ def mask_reason(side_call: str) -> str:
 
 
 def final_causes(exchanges: Sequence[Exchange], classes: Sequence[str]) -> list[Cause]:
-    """Causes in the light of what turned out to be a side call: the first other call of each
-    conversation is its start, whatever was asked beside it before."""
+    """Causes in the light of what turned out to be a side call: one without tools leaves no history
+    behind, and the first other call of each conversation is its start."""
     begun: set[str] = set()
     first = next((x.caller.thread for x, side in zip(exchanges, classes, strict=True) if not side), "")
     causes: list[Cause] = []
     for exchange, side in zip(exchanges, classes, strict=True):
         cause, thread = exchange.departure.cause, exchange.caller.thread
-        if cause in _ROOTS and side:
+        if side and (cause in _ROOTS or (cause and not exchange.tools)):
             cause = Cause.SIDE_CALL
         elif cause in _ROOTS and thread not in begun:
             cause = Cause.START if thread == first else Cause.SUB_AGENT
