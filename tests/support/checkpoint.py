@@ -55,7 +55,7 @@ TEMPLATE = r"""
 """.strip()
 
 
-def write_checkpoint(folder: Path) -> Path:
+def write_checkpoint(folder: Path, *, template: str = TEMPLATE) -> Path:
     """`tokenizer.json`, `tokenizer_config.json`, `chat_template.jinja` and `config.json` in `folder`."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
@@ -72,7 +72,7 @@ def write_checkpoint(folder: Path) -> Path:
     )
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
-    (folder / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
+    (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>"}), encoding="utf-8")
     (folder / "config.json").write_text(json.dumps({"vocab_size": VOCAB_SIZE}), encoding="utf-8")
     return folder

@@ -1,22 +1,25 @@
-"""Sampled text → reasoning, content and tool calls, in Qwen3's (Hermes) form.
+"""Sampled text → reasoning, content and tool calls, in the form of the checkpoint.
 
-Owns the reading of `<tool_call>{json}</tool_call>`. Invariant: never raises and never repairs; a
-call that is no valid JSON object with a name and arguments stays visible in the content, so that
-the harness and the reward see what the policy did. Sampled ids are not touched here.
+Owns where a thought ends and what is text:
+
+    thought   stands first: behind `<think>`, or at once where the generation prompt opened it
+    its end   `</think>` or a readable call, whichever comes first; with neither, the first
+              `<tool_call>`; with none of them it is unfinished, and all there is
+    content   the rest without its calls. A call that cannot be read stays visible, so that the
+              harness and the reward see what the policy did
+
+Invariant: never raises and never repairs. Sampled ids are not touched here.
 """
 
 from __future__ import annotations
 
-import json
-import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
 
 from lego_harness.proxy.conversation import FunctionCall
+from lego_harness.proxy.forms.base import BLANKS, CALL_OPEN, Form, Tools
 
-CALL_OPEN, CALL_CLOSE = "<tool_call>", "</tool_call>"
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
-BLANKS = " \t\r\n"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,30 +31,53 @@ class ParsedReply:
     calls: tuple[FunctionCall, ...]
 
 
-def parse_reply(text: str) -> ParsedReply:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Placed:
+    """A call and where its text stands."""
+
+    call: FunctionCall
+    start: int
+    end: int
+
+
+def parse_reply(text: str, form: Form, tools: Tools = (), *, thought_is_open: bool = False) -> ParsedReply:
     """Read a reply, its end-of-turn token removed."""
-    reasoning, text = _split_reasoning(text)
-    texts: list[str] = []
-    calls: list[FunctionCall] = []
-    text_from = at = 0
-    while (start := text.find(CALL_OPEN, at)) >= 0:
-        found = _read_call(text, start + len(CALL_OPEN))
-        if found is None:
-            at = start + len(CALL_OPEN)
-            continue
-        call, end = found
-        calls.append(call)
-        texts.append(text[text_from:start])
-        text_from = at = end
-    texts.append(text[text_from:])
-    return ParsedReply(reasoning=reasoning, content=_content(texts), calls=tuple(calls))
+    reasoning, said = _split_thought(text, form, tools, thought_is_open)
+    placed = list(_calls(said, form, tools))
+    starts = [0, *(call.end for call in placed)]
+    ends = [*(call.start for call in placed), len(said)]
+    texts = [said[start:end] for start, end in zip(starts, ends, strict=True)]
+    return ParsedReply(reasoning=reasoning, content=_content(texts), calls=tuple(c.call for c in placed))
 
 
-def _split_reasoning(text: str) -> tuple[str, str]:
-    if not text.lstrip(BLANKS).startswith(THINK_OPEN) or THINK_CLOSE not in text:
+def _split_thought(text: str, form: Form, tools: Tools, is_open: bool) -> tuple[str, str]:
+    """Reasoning and what is said behind it."""
+    start = text.lstrip(BLANKS)
+    if not is_open and not start.startswith(THINK_OPEN):
         return "", text
-    thought, _, rest = text.partition(THINK_CLOSE)
-    return thought.lstrip(BLANKS).removeprefix(THINK_OPEN).strip("\n"), rest.lstrip("\n")
+    thought = start.removeprefix(THINK_OPEN) if start.startswith(THINK_OPEN) else text
+    end, said_from = _end_of_thought(thought, form, tools)
+    return thought[:end].strip("\n"), thought[said_from:].lstrip("\n")
+
+
+def _end_of_thought(text: str, form: Form, tools: Tools) -> tuple[int, int]:
+    """Where the thought ends and where speech begins."""
+    close, first = text.find(THINK_CLOSE), text.find(CALL_OPEN)
+    call = next((placed.start for placed in _calls(text, form, tools)), -1)
+    if close >= 0 and not 0 <= call < close:
+        return close, close + len(THINK_CLOSE)
+    end = call if call >= 0 else first if first >= 0 else len(text)
+    return end, end
+
+
+def _calls(text: str, form: Form, tools: Tools) -> Iterator[_Placed]:
+    """The calls that can be read, in order."""
+    at = 0
+    while (start := text.find(CALL_OPEN, at)) >= 0:
+        at = start + len(CALL_OPEN)
+        if found := form.read_call(text, at, tools):
+            call, at = found
+            yield _Placed(call=call, start=start, end=at)
 
 
 def _content(texts: list[str]) -> str:
@@ -61,52 +87,3 @@ def _content(texts: list[str]) -> str:
     first, *others = texts
     kept = [first.rstrip("\n"), *(text.strip("\n") for text in others)]
     return "\n".join(text for text in kept if text.strip(BLANKS))
-
-
-def _read_call(text: str, at: int) -> tuple[FunctionCall, int] | None:
-    """The call whose JSON starts at `at` and the position behind it; None when it is not one.
-
-    A last call may lack its closing tag: the turn's end closes it.
-    """
-    try:
-        value, end = _STRICT.raw_decode(text, _skip_blanks(text, at))
-        call = _as_call(value)
-    except (ValueError, RecursionError):
-        return None
-    end = _skip_blanks(text, end)
-    if text.startswith(CALL_CLOSE, end):
-        return call, end + len(CALL_CLOSE)
-    return (call, end) if end == len(text) else None
-
-
-def _as_call(value: object) -> FunctionCall:
-    if not isinstance(value, dict):
-        raise ValueError("no object")
-    fields = cast("dict[str, Any]", value)
-    name, arguments = fields.get("name"), fields.get("arguments")
-    if not isinstance(name, str) or not name or not isinstance(arguments, dict):
-        raise ValueError("no name or arguments")
-    json.dumps(fields, ensure_ascii=False).encode()  # a lone surrogate cannot travel: ValueError
-    return {"name": name, "arguments": arguments}
-
-
-def _skip_blanks(text: str, at: int) -> int:
-    while at < len(text) and text[at] in BLANKS:
-        at += 1
-    return at
-
-
-def finite_float(text: str) -> float:
-    """A JSON number that stays a JSON number; raises ValueError for 1e999."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text[:32]} is out of range")
-    return number
-
-
-def no_constant(name: str) -> NoReturn:
-    """NaN and Infinity are Python's, not JSON's; raises ValueError."""
-    raise ValueError(f"{name} is not JSON")
-
-
-_STRICT = json.JSONDecoder(parse_float=finite_float, parse_constant=no_constant)

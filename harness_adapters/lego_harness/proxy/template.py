@@ -7,35 +7,46 @@ Invariant: text in, text out; no tokens here.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import jinja2
-from jinja2.ext import loopcontrols
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from lego_harness.errors import SetupError, UsageError
+
+REFUSALS = (
+    jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError,
+)  # fmt: skip
+"""What an expression of a template raises when a conversation does not fit it."""
 
 
 class ChatTemplate:
     """One compiled template; raises UsageError when it refuses a conversation."""
 
-    def __init__(self, source: str, variables: dict[str, Any]) -> None:
+    def __init__(self, source: str, variables: Mapping[str, object]) -> None:
         self._template = _environment().from_string(source)
-        self._variables = variables
+        self._variables = dict(variables)
 
     @classmethod
-    def load(cls, model_dir: Path) -> ChatTemplate:
-        """Read `chat_template.jinja` or the template in `tokenizer_config.json`; raises SetupError."""
+    def load(cls, model_dir: Path, options: Mapping[str, object]) -> ChatTemplate:
+        """Read `chat_template.jinja` or the template in `tokenizer_config.json`; raises SetupError.
+
+        `options` are the template's own switches, such as `enable_thinking`.
+        """
         config = _read_config(model_dir / "tokenizer_config.json")
         path = model_dir / "chat_template.jinja"
         source = path.read_text(encoding="utf-8") if path.is_file() else config.get("chat_template")
         if not isinstance(source, str):
             raise SetupError(f"{model_dir}: no chat template (chat_template.jinja or tokenizer_config.json)")
         try:
-            return cls(source, {key: config[key] for key in config if key.endswith("_token")})
+            tokens = {key: config[key] for key in config if key.endswith("_token")}
+            return cls(source, {**tokens, **options})
         except jinja2.TemplateError as error:
             raise SetupError(f"{model_dir}: the chat template does not compile: {error}") from error
 
@@ -50,13 +61,13 @@ class ChatTemplate:
                 add_generation_prompt=add_generation_prompt,
                 **self._variables,
             )
-        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+        except REFUSALS as error:
             raise UsageError(f"the model's chat template refuses this conversation: {error}") from error
 
 
 def _environment() -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _Generation]
     )
     filters = cast("dict[str, object]", environment.filters)  # pyright: ignore[reportUnknownMemberType]
     filters["tojson"] = _tojson
@@ -65,10 +76,26 @@ def _environment() -> ImmutableSandboxedEnvironment:
     return environment
 
 
+class _Generation(Extension):
+    """`{% generation %}` around what a model writes: it marks text for training and renders it as it is."""
+
+    tags = {"generation"}  # noqa: RUF012 (jinja2 declares it a set)
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
 def _tojson(
-    value: object, ensure_ascii: bool = False, indent: int | None = None, sort_keys: bool = False
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
 ) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, sort_keys=sort_keys)
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
 
 
 def _raise_exception(message: str) -> NoReturn:

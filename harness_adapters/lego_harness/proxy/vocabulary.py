@@ -17,7 +17,7 @@ from typing import cast
 
 from tokenizers import Tokenizer
 
-from lego_harness.errors import SetupError
+from lego_harness.errors import SetupError, UsageError
 
 END_OF_TURN = "<|im_end|>"
 END_OF_TEXT = "<|endoftext|>"
@@ -40,7 +40,9 @@ class Vocabulary:
         self.stop_ids = (self.end_of_turn,) if end_of_text is None else (self.end_of_turn, end_of_text)
         added = tokenizer.get_added_tokens_decoder().values()
         self._control = sorted({t.content for t in added if t.special or CONTROL.fullmatch(t.content)})
-        self._control_index = {text: i for i, text in enumerate(self._control)}
+        bare = (text.strip(brackets) for text in self._control for brackets in ("<>", "</>"))
+        self._hidden = [*self._control, *bare]
+        self._index = {text: i for i, text in enumerate(self._hidden)}
         odd = sorted((text for text in self._control if not TAG.fullmatch(text)), key=len, reverse=True)
         self._suspect = re.compile("|".join([*map(re.escape, odd), TAG.pattern]))
         nonce = secrets.token_hex(16)  # a text cannot forge a mark it cannot guess
@@ -60,14 +62,24 @@ class Vocabulary:
         return cls(tokenizer, model_vocab_size=_model_vocab_size(model_dir / "config.json"))
 
     def mark(self, value: object) -> object:
-        """`value` with every control literal in its strings, keys included, hidden behind a mark."""
+        """`value` with every control literal in its strings, keys included, hidden behind a mark.
+
+        A key is hidden too when it would become a literal in the brackets that templates may put
+        around it (`think`). Raises UsageError for a value nested too deeply.
+        """
+        try:
+            return self._marked(value)
+        except RecursionError as error:
+            raise UsageError("a message or tool is nested too deeply to be rendered") from error
+
+    def _marked(self, value: object) -> object:
         if isinstance(value, str):
             return self._suspect.sub(self._hide, value)
         if isinstance(value, Mapping):
             items = cast("Mapping[object, object]", value).items()
-            return {self.mark(key): self.mark(item) for key, item in items}
+            return {self._marked_key(key): self._marked(item) for key, item in items}
         if isinstance(value, Sequence):
-            return [self.mark(item) for item in cast("Sequence[object]", value)]
+            return [self._marked(item) for item in cast("Sequence[object]", value)]
         return value
 
     def encode(self, marked: str) -> list[int]:
@@ -75,7 +87,7 @@ class Vocabulary:
         ids: list[int] = []
         for i, piece in enumerate(self._mark_re.split(marked)):
             if i % 2:
-                ids += self._encode_plain(self._control[int(piece)])
+                ids += self._encode_plain(self._hidden[int(piece)])
             elif piece:
                 ids += self._tokenizer.encode(piece, add_special_tokens=False).ids
         return ids
@@ -85,8 +97,12 @@ class Vocabulary:
         return self._tokenizer.decode(list(ids), skip_special_tokens=False)
 
     def _hide(self, match: re.Match[str]) -> str:
-        index = self._control_index.get(match.group())
+        index = self._index.get(match.group())
         return match.group() if index is None else self._mark % index
+
+    def _marked_key(self, key: object) -> object:
+        index = self._index.get(key) if isinstance(key, str) else None
+        return self._marked(key) if index is None else self._mark % index
 
     def _encode_plain(self, text: str) -> list[int]:
         """Ids of a text with no look at added tokens."""

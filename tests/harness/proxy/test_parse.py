@@ -1,4 +1,4 @@
-"""Reading sampled text: calls where they are valid, visible text where they are not."""
+"""Reading sampled text in Hermes form: calls where they are valid, visible text where they are not."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_harness.proxy.parse import ParsedReply, parse_reply
-from lego_harness.proxy.render import Renderer
-from tests.support.checkpoint import write_checkpoint
+from lego_harness.proxy.forms.hermes import HermesForm
+from lego_harness.proxy.forms.xml import XmlForm
+from lego_harness.proxy.parse import parse_reply
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=6,
-)
-ARGUMENTS = st.dictionaries(st.text(max_size=6), JSON, max_size=3)
-
-
-@pytest.fixture(scope="module")
-def same_renderer(tmp_path_factory: pytest.TempPathFactory) -> Renderer:
-    return Renderer.load(write_checkpoint(tmp_path_factory.mktemp("model")), max_model_len=4096)
+FORMS = [HermesForm(), XmlForm()]
+TAGS = [
+    "<tool_call>",
+    "</tool_call>",
+    "<think>",
+    "</think>",
+    "<function=",
+    ">",
+    "</function>",
+    "<parameter=",
+    "</parameter>",
+]
+FRAGMENTS = [*TAGS, "{", "}", '"name"', ":", "\n", "a", "\ufffd"]
 
 
 def read(text: str) -> tuple[str, list[tuple[str, Any]]]:
-    parsed = parse_reply(text)
+    parsed = parse_reply(text, HermesForm())
+    assert not parsed.reasoning
     return parsed.content, [(call["name"], call["arguments"]) for call in parsed.calls]
 
 
@@ -50,6 +53,13 @@ def test_the_end_of_the_turn_closes_the_last_call() -> None:
     assert read('<tool_call>\n{"name": "a", "arguments": {}}\n') == ("", [("a", {})])
 
 
+def test_of_equal_keys_the_last_one_holds() -> None:
+    assert read('<tool_call>{"name": "a", "arguments": {"x": 1, "x": 2}}</tool_call>') == (
+        "",
+        [("a", {"x": 2})],
+    )
+
+
 @pytest.mark.parametrize(
     "broken",
     [
@@ -60,8 +70,10 @@ def test_the_end_of_the_turn_closes_the_last_call() -> None:
         '<tool_call>\n["a", {}]\n</tool_call>',
         '<tool_call>\n{"name": "a", "arguments": {"x": NaN}}\n</tool_call>',
         '<tool_call>\n{"name": "a", "arguments": {"x": 1e999}}\n</tool_call>',
+        '<tool_call>\n{"name": "a", "arguments": {"x": ' + "9" * 5000 + "}}\n</tool_call>",
         '<tool_call>\n{"name": "a", "arguments": {"x": "\\ud800"}}\n</tool_call>',
         '<tool_call>\n{"name": "a", "arguments": {}} and more\n</tool_call>',
+        "<tool_call>\n<function=a>\n</function>\n</tool_call>",
         "<tool_call>" + "[" * 100_000,
         "<tool_call><tool_call></tool_call>",
         "</tool_call>",
@@ -70,39 +82,16 @@ def test_the_end_of_the_turn_closes_the_last_call() -> None:
 def test_a_broken_call_stays_visible(broken: str) -> None:
     assert read(broken) == (broken, [])
     good = '<tool_call>\n{"name": "ok", "arguments": {}}\n</tool_call>'
-    assert read(f"{broken}\n{good}")[1] == [("ok", {})]
+    assert read(f"{broken}\n{good}") == (broken, [("ok", {})])
 
 
-def test_reasoning_is_set_apart() -> None:
-    parsed = parse_reply("<think>\nHm.\n</think>\n\nYes.")
-    assert parsed == ParsedReply(reasoning="Hm.", content="Yes.", calls=())
-    assert parse_reply("<think>\nnever closed").content == "<think>\nnever closed"
-
-
+@pytest.mark.parametrize("form", FORMS)
 @given(
-    text=st.lists(
-        st.sampled_from(
-            ["<tool_call>", "</tool_call>", "{", "}", '"name"', ":", "<think>", "</think>", "\n", "a"]
-        )
-    ).map("".join)
+    text=st.lists(st.sampled_from(FRAGMENTS)).map("".join),
+    is_open=st.booleans(),
 )
-def test_anything_can_be_read(text: str) -> None:
-    parse_reply(text)
-
-
-@given(
-    name=st.from_regex(r"[a-zA-Z_][\w-]{0,10}", fullmatch=True),
-    calls=st.lists(ARGUMENTS, min_size=1, max_size=3),
-)
-def test_what_a_policy_is_taught_is_what_is_read(
-    same_renderer: Renderer, name: str, calls: list[dict[str, Any]]
-) -> None:
-    message = {
-        "role": "assistant",
-        "content": "Let me.",
-        "tool_calls": [
-            {"type": "function", "id": "", "function": {"name": name, "arguments": a}} for a in calls
-        ],
-    }
-    text = same_renderer.vocabulary.decode(same_renderer.encode_assistant(message)).removesuffix("<|im_end|>")
-    assert read(text) == ("Let me.", [(name, arguments) for arguments in calls])
+def test_anything_can_be_read_and_nothing_is_invented(form: Any, text: str, is_open: bool) -> None:
+    parsed = parse_reply(text, form, thought_is_open=is_open)
+    assert set(parsed.reasoning + parsed.content) <= set(text) | {"\n"}
+    if not parsed.calls and not parsed.reasoning and "think>" not in text:
+        assert parsed.content == text or is_open

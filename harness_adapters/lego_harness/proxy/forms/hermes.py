@@ -1,0 +1,37 @@
+"""Calls as JSON: `{"name": …, "arguments": {…}}` (Hermes, Qwen2.5, Qwen3).
+
+A call is a JSON object with a name and an object of arguments; the last of equal keys holds, as
+everywhere in JSON. JSON carries its own types: tools are not asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from lego_harness.proxy.conversation import FunctionCall
+from lego_harness.proxy.forms.base import FoundCall, Tools, close_call, skip_blanks
+from lego_harness.proxy.forms.values import read_value
+
+
+class HermesForm:
+    """See `Form`."""
+
+    name = "Hermes JSON"
+
+    def read_call(self, text: str, at: int, tools: Tools) -> FoundCall | None:
+        try:
+            value, end = read_value(text, skip_blanks(text, at))
+        except ValueError:
+            return None
+        call, behind = _as_call(value), close_call(text, end)
+        return None if call is None or behind is None else (call, behind)
+
+
+def _as_call(value: object) -> FunctionCall | None:
+    if not isinstance(value, dict):
+        return None
+    fields = cast("dict[str, Any]", value)
+    name, arguments = fields.get("name"), fields.get("arguments")
+    if not isinstance(name, str) or not name or not isinstance(arguments, dict):
+        return None
+    return {"name": name, "arguments": cast("dict[str, Any]", arguments)}
