@@ -1,6 +1,6 @@
 """Reads and writes one path inside a sandbox: `python3 inner_files.py`, one JSON object in, one out.
 
-    in   {"look": PATH}               out  {"is": "missing", "parent": BOOL}
+    in   {"look": PATH}               out  {"is": "missing"}
                                            {"is": "file", "size": N, "mtime_ns": N, "data": BASE64 or null}
                                            {"is": "folder", "entries": [[NAME, IS_FOLDER], …]}
                                            {"is": "other"}
@@ -51,7 +51,7 @@ def _look(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:  # ValueError: no path could be called that
         if isinstance(error, OSError) and error.errno not in _ABSENT:
             raise
-        return {"is": "missing", "parent": path.parent.is_dir()}
+        return {"is": "missing"}
     if stat.S_ISDIR(facts.st_mode):
         return {"is": "folder", "entries": _entries(path)}
     if not stat.S_ISREG(facts.st_mode):

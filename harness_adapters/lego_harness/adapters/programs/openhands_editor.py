@@ -43,7 +43,6 @@ class Found(BaseModel, extra="forbid"):
     """What lies at a path, as `inner_files.py` tells it; untrusted."""
 
     kind: Literal["missing", "file", "folder", "other"] = Field(alias="is")
-    parent: bool = False
     size: int = Field(default=0, ge=0, le=2**40)
     mtime_ns: int = Field(default=0, ge=0, lt=2**63)
     data: Base64Bytes | None = None
@@ -125,8 +124,7 @@ class MirrorEditor(FileEditor):
         path = Path(self._mirror + inside)
         if found.kind == "other":
             raise OSError(errno.EINVAL, "Neither a regular file nor a directory", inside)
-        if found.kind != "missing" or found.parent:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)  # where it is missing inside, sending will fail
         if found.kind == "folder":
             path.mkdir(exist_ok=True)
             for name, is_folder in found.entries:
