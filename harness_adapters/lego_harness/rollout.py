@@ -90,6 +90,7 @@ class RolloutRunner:
             label=self._label,
             proxy_socket=session.endpoint.socket,
             mounts=self._adapter.mounts(),
+            limits=self._adapter.limits,
         )
 
     async def _race(self, spec: RolloutSpec, sandbox: Sandbox, session: Session, facts: Facts) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from lego_harness.adapters.base import Endpoint, HarnessExit
 from lego_harness.proxy.capture import Capture
 from lego_harness.rollout import RolloutRunner, RolloutSpec
-from lego_harness.sandbox.base import SandboxSpec
+from lego_harness.sandbox.base import Limits, SandboxSpec
 from lego_harness.types import Branch, Budget, Grade, Sampling, StopReason, Task, Turn
 
 
@@ -90,7 +90,7 @@ class _Proxy:
 
 
 class _Adapter:
-    name, version = "fake-harness", "1"
+    name, version, limits = "fake-harness", "1", Limits()
 
     def __init__(self, world: FakeWorld) -> None:
         self._world = world

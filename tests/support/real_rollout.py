@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from lego_harness.adapters.base import Adapter
+from lego_harness.adapters.base import Adapter, HarnessOptions
 from lego_harness.grading.grader import Grader
 from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.render import Renderer
@@ -26,18 +26,29 @@ from lego_harness.tasks.synth import SynthTask, generate, write_task
 from lego_harness.types import Budget, GenerateRequest, Generation, Sampling, Trajectory
 from tests.support.scripted_engine import ScriptedEngine, Step, say
 
-MAX_MODEL_LEN = 32_768
-TOOL = {"mini-swe-agent": "bash", "claude-code": "Bash"}
+MAX_MODEL_LEN = {"openhands": 131_072}
+"""In tokens of the tiny tokenizer, which are little more than bytes."""
+TOOL = {
+    "mini-swe-agent": "bash",
+    "claude-code": "Bash",
+    "opencode": "bash",
+    "codex": "exec_command",
+    "openhands": "terminal",
+}
+ARGUMENT = {"codex": "cmd"}
+"""What the tool calls its command, where that is not `command`."""
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
 def run_command(harness: str, command: str) -> dict[str, Any]:
     """A reply that runs a command."""
-    return say("", (TOOL[harness], {"command": command}))
+    return say("", (TOOL[harness], {ARGUMENT.get(harness, "command"): command}))
 
 
 def finish(harness: str) -> dict[str, Any]:
     """The reply that ends a rollout."""
+    if harness == "openhands":
+        return say("", ("finish", {"message": "Done."}))
     return run_command(harness, SUBMIT) if harness == "mini-swe-agent" else say("Done.")
 
 
@@ -59,14 +70,16 @@ def label_of(pid: int) -> str:
 class Worker:
     """What a rollout worker holds, with an engine that a test can script anew for each rollout."""
 
-    def __init__(self, folder: Path, harness: str, backend: str) -> None:
+    def __init__(
+        self, folder: Path, harness: str, backend: str, options: HarnessOptions | None = None
+    ) -> None:
         from lego_core.tiny.tokenizer import bootstrap_tokenizer
 
         bootstrap_tokenizer().save_pretrained(folder / "model")
-        self._renderer = Renderer.load(folder / "model", max_model_len=MAX_MODEL_LEN)
+        self._renderer = Renderer.load(folder / "model", max_model_len=MAX_MODEL_LEN.get(harness, 32_768))
         self._engine = _Engines()
         self._folder = folder
-        self.adapter: Adapter = get_adapter(harness)
+        self.adapter: Adapter = get_adapter(harness, options)
         self.backend = choose_backend(backend)
         self.proxy = CaptureProxy(self._engine, self._renderer, socket_dir=folder)
         label = label_of(os.getpid())
@@ -113,9 +126,11 @@ class Worker:
 
 
 @asynccontextmanager
-async def open_worker(folder: Path, harness: str, backend: str) -> AsyncIterator[Worker]:
+async def open_worker(
+    folder: Path, harness: str, backend: str, options: HarnessOptions | None = None
+) -> AsyncIterator[Worker]:
     """A started worker; everything is closed behind it."""
-    worker = Worker(folder, harness, backend)
+    worker = Worker(folder, harness, backend, options)
     await worker.proxy.start()
     try:
         await worker.adapter.start()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from lego_harness.sandbox.base import Mount, Sandbox
+from lego_harness.sandbox.base import Limits, Mount, Sandbox
 from lego_harness.types import Task
 
 
@@ -57,6 +57,8 @@ class Adapter(Protocol):
 
     name: str
     version: str
+    limits: Limits
+    """Of the sandbox it runs its commands in."""
 
     async def check(self) -> None:
         """Raise SetupError saying what to install when the pinned harness is not here."""

@@ -11,18 +11,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from lego_harness.adapters.base import Endpoint, HarnessExit
 from lego_harness.adapters.install import Harness, reported_version
 from lego_harness.errors import SetupError
-from lego_harness.sandbox.base import PROXY_SOCKET, ExecResult, Mount, Sandbox
+from lego_harness.sandbox.base import PROXY_SOCKET, ExecResult, Limits, Mount, Sandbox
 from lego_harness.types import Task
 
 FORWARDER = Mount(
     source=Path(__file__).parent / "programs" / "through_socket.py", target="/opt/lego/through_socket.py"
 )
-HOME = "/tmp/home"
+HOME = "/home/agent"
+"""Every sandbox has this folder, and it holds nothing yet."""
 _OUTPUT_CHARACTERS = 20_000
 
 
@@ -31,8 +32,10 @@ class Inside:
     """One harness. In `argv`, `env` and `files`, `{url}` and `{model}` stand for the rollout's own."""
 
     harness: Harness
-    binary: str
-    """Where the binary lies in the installation; a pattern that fits one file."""
+    mounted: str
+    """What the sandbox is shown of the installation; a pattern that fits one file or folder."""
+    binary: str = ""
+    """Where the binary lies in that folder; empty where it is what is mounted."""
     argv: tuple[str, ...]
     """What follows the binary."""
     env: Mapping[str, str]
@@ -41,6 +44,8 @@ class Inside:
     """Written before the start: path below the home → text."""
     ordinary: frozenset[int] = frozenset({0})
     """Exit codes that say nothing went wrong with the program itself."""
+    memory_mb: int = 1024
+    """Of the sandbox, which holds the program beside the agent's commands."""
 
 
 class InsideAdapter:
@@ -50,24 +55,30 @@ class InsideAdapter:
         self._table = table
         self.name = table.harness.name
         self.version = table.harness.version
+        self.limits = Limits(memory_mb=table.memory_mb)
 
     async def check(self) -> None:
         table = self._table
         env = {"PATH": "/usr/bin:/bin", "TERM": "dumb", **table.env}
-        await asyncio.to_thread(reported_version, [str(_binary(table)), "--version"], table.harness, env)
+        binary = str(_installed(table) / table.binary)
+        await asyncio.to_thread(reported_version, [binary, "--version"], table.harness, env)
 
     def mounts(self) -> tuple[Mount, ...]:
-        return (FORWARDER, Mount(source=_binary(self._table), target=self._binary_inside))
+        return (FORWARDER, Mount(source=_installed(self._table), target=f"/opt/lego/{self.name}"))
 
     async def start(self) -> None:
         """Nothing is shared."""
 
     async def run(self, task: Task, sandbox: Sandbox, endpoint: Endpoint, *, timeout_s: float) -> HarnessExit:
-        table = self._table
+        table, values = self._table, values_inside(endpoint)
+        binary = str(PurePosixPath("/opt/lego", self.name, table.binary))
         result = await sandbox.exec(
-            forwarded((self._binary_inside, *table.argv), table.files, endpoint),
+            forwarded(
+                (binary, *(filled(word, values) for word in table.argv)),
+                {name: filled(text, values) for name, text in table.files.items()},
+            ),
             timeout_s=timeout_s,
-            env={name: filled(value, endpoint) for name, value in table.env.items()},
+            env={name: filled(value, values) for name, value in table.env.items()},
             stdin=task.instruction.encode(),
         )
         return exit_inside(result, table.ordinary)
@@ -75,25 +86,26 @@ class InsideAdapter:
     async def close(self) -> None:
         """Nothing to stop: it ended with its sandbox."""
 
-    @property
-    def _binary_inside(self) -> str:
-        return f"/opt/lego/{self.name}"
+
+def values_inside(endpoint: Endpoint) -> dict[str, str]:
+    """What stands for what; the forwarder fills in the port, which only it knows."""
+    return {"{url}": f"http://127.0.0.1:{{port}}{endpoint.path}", "{model}": endpoint.model}
 
 
-def forwarded(argv: Sequence[str], files: Mapping[str, str], endpoint: Endpoint) -> list[str]:
-    """The command that runs `argv` in the sandbox, with its home made and the proxy in reach."""
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """`text` with every placeholder replaced by its value."""
+    for placeholder, value in values.items():
+        text = text.replace(placeholder, value)
+    return text
+
+
+def forwarded(argv: Sequence[str], files: Mapping[str, str] | None = None) -> list[str]:
+    """The command that runs `argv` in the sandbox, with a home that holds `files` and the proxy in reach."""
     return [
         *("python3", "-I", "-S", "-B", FORWARDER.target, PROXY_SOCKET, HOME),
-        *(f"{name}={filled(text, endpoint)}" for name, text in files.items()),
-        "--",
-        *(filled(word, endpoint) for word in argv),
+        *(f"{name}={text}" for name, text in (files or {}).items()),
+        *("--", *argv),
     ]
-
-
-def filled(text: str, endpoint: Endpoint) -> str:
-    """`text` with the rollout's own address and model name; the forwarder knows the port."""
-    url = f"http://127.0.0.1:{{port}}{endpoint.path}"
-    return text.replace("{url}", url).replace("{model}", endpoint.model)
 
 
 def exit_inside(result: ExecResult, ordinary: frozenset[int]) -> HarnessExit:
@@ -112,9 +124,9 @@ def _was_killed(result: ExecResult) -> bool:
     return not result.timed_out and 128 < result.exit_code < 128 + 65
 
 
-def _binary(table: Inside) -> Path:
+def _installed(table: Inside) -> Path:
     table.harness.require()
-    found = sorted(table.harness.folder.glob(table.binary))
+    found = sorted(table.harness.folder.glob(table.mounted))
     if len(found) != 1:
         raise SetupError(
             f"{table.harness.name} {table.harness.version}: found {len(found)} native binaries in "

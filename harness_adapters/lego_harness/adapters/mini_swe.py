@@ -13,7 +13,7 @@ from lego_harness.adapters.base import Endpoint, HarnessExit, HarnessOptions
 from lego_harness.adapters.forked import Forked
 from lego_harness.adapters.install import MINI_SWE
 from lego_harness.errors import UsageError
-from lego_harness.sandbox.base import Mount, Sandbox
+from lego_harness.sandbox.base import Limits, Mount, Sandbox
 from lego_harness.types import Task
 
 _SETTINGS = {
@@ -40,6 +40,7 @@ class MiniSweAdapter:
 
     name = MINI_SWE.name
     version = MINI_SWE.version
+    limits = Limits()
 
     def __init__(self) -> None:
         self._program = Forked(MINI_SWE, "mini_fork_server.py", _SETTINGS)

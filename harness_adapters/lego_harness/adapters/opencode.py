@@ -16,6 +16,8 @@ _ENV = {
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
     "OPENCODE_DISABLE_MODELS_FETCH": "1",
     "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+    # Its runtime reserves 4 GB for this, of which it uses little: sandboxes bound what is reserved.
+    "BUN_JSC_structureHeapSizeInKB": "131072",
     "TERM": "dumb",
 }
 
@@ -25,11 +27,12 @@ def opencode(options: HarnessOptions) -> InsideAdapter:
     return InsideAdapter(
         Inside(
             harness=OPENCODE,
-            binary="node_modules/opencode-linux-*4/bin/opencode",
+            mounted="node_modules/opencode-linux-*4/bin/opencode",
             # A title of ours, since it would ask the model for one.
             argv=("run", "--format", "json", "--title", "task"),
             env={**_ENV, "OPENCODE_CONFIG_CONTENT": json.dumps(_config(options))},
             ordinary=frozenset({0, 1}),
+            memory_mb=4096,
         )
     )
 

@@ -1,0 +1,87 @@
+"""Codex CLI, inside the sandbox: one `codex exec` per rollout, told of a model by its own catalogue.
+
+The catalogue gives the model Codex's shell and nothing beyond what a function call can say: no freeform
+patch tool. Exit code 1 is a turn that failed, which it does on a refusal and on a context that does not
+fit, without compacting. Its logs lie in `~/.codex/sessions`.
+"""
+
+from __future__ import annotations
+
+import json
+
+from lego_harness.adapters.base import HarnessOptions
+from lego_harness.adapters.inside import HOME, Inside, InsideAdapter
+from lego_harness.adapters.install import CODEX
+
+_CATALOGUE = ".codex/models.json"
+_CONFIG = f"""
+model = "{{model}}"
+model_provider = "lego"
+model_catalog_json = "{HOME}/{_CATALOGUE}"
+check_for_update_on_startup = false
+allow_login_shell = false
+web_search = "disabled"
+project_doc_max_bytes = 0
+model_reasoning_summary = "none"
+include_permissions_instructions = false
+
+[analytics]
+enabled = false
+[otel]
+exporter = "none"
+[agents]
+enabled = SUBAGENTS
+[skills.bundled]
+enabled = false
+[features]
+goals = false
+skill_search = false
+plugins = false
+apps = false
+view_image = false
+unbounded_connection_retries = false
+
+[model_providers.lego]
+name = "lego"
+base_url = "{{url}}/v1"
+wire_api = "responses"
+env_key = "LEGO_KEY"
+# The proxy absorbs failures; what it reports is final, and retries would only delay the end.
+request_max_retries = 0
+stream_max_retries = 0
+"""
+
+
+def codex(options: HarnessOptions) -> InsideAdapter:
+    """Codex CLI 0.171.0."""
+    flags = ("--json", "--skip-git-repo-check", "--strict-config")
+    return InsideAdapter(
+        Inside(
+            harness=CODEX,
+            mounted="node_modules/@openai/codex-linux-*/vendor/*",
+            binary="bin/codex",
+            argv=("exec", *flags, "--dangerously-bypass-approvals-and-sandbox", "-"),
+            env={"LEGO_KEY": "dummy", "TERM": "dumb"},
+            files={
+                ".codex/config.toml": _CONFIG.replace("SUBAGENTS", str(options.subagents).lower()),
+                _CATALOGUE: json.dumps({"models": [_model(options)]}),
+            },
+        )
+    )
+
+
+def _model(options: HarnessOptions) -> dict[str, object]:
+    return {
+        "slug": "{model}",
+        "display_name": "{model}",
+        "supported_reasoning_levels": [],
+        "shell_type": "unified_exec",
+        "visibility": "list",
+        "supported_in_api": True,
+        "priority": 0,
+        "support_verbosity": False,
+        "truncation_policy": {"mode": "tokens", "limit": 10_000},
+        "experimental_supported_tools": [],
+        "base_instructions": "You are a coding agent. Work in the current directory until the task is done.",
+        "context_window": options.context_tokens,
+    }
