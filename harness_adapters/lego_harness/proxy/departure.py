@@ -3,7 +3,7 @@
     first match wins                                                   cause
     nothing was asked before in this rollout                           start
     nothing was asked before in this conversation                      sub_agent
-    tools are offered, and the new part quotes a text-only reply of    compaction
+    tools are offered, and what is new quotes a text-only reply of     compaction
       this conversation, or any part one that was asked for beside it
     other tools are offered                                            tools_changed
     neither its first nor its second message is known                  new_conversation
@@ -46,24 +46,28 @@ def departure(match: Match, request: Request, exchanges: Sequence[Exchange]) -> 
 def _summary(
     match: Match, leaf: Exchange, request: Request, exchanges: Sequence[Exchange]
 ) -> Exchange | None:
-    """The reply that the history is begun anew around. Where the policy says the same twice, the part
-    that quotes it is not new, but there is a later reply beside the line that nothing quotes yet."""
+    """The latest text-only reply that the history is begun anew around."""
     if not request.tools and any(exchange.tools for exchange in exchanges):
         return None  # a question beside the conversation, which may well show what was said before
-    beside = [x for x in exchanges if x.index > leaf.index and not x.is_quoted]
-    return quoted_reply(exchanges, request.messages[match.num_same :]) or quoted_reply(
-        beside, request.messages
-    )
-
-
-def quoted_reply(exchanges: Sequence[Exchange], messages: Sequence[Message]) -> Exchange | None:
-    """The latest text-only reply whose longest line stands in one of the messages of another role."""
-    texts = [m["content"] for m in messages if m["role"] in ("user", "system")]
+    new = [message for message in request.messages[match.num_same :] if message not in leaf.asked]
     for exchange in reversed(exchanges):
-        line = longest_line(exchange.reply)
-        if len(line) >= MIN_QUOTE and any(line in text for text in texts):
+        # A policy may say the same each time: what quotes a reply that was asked for beside the line
+        # need not be new.
+        is_beside = exchange.index > leaf.index and not exchange.is_quoted
+        messages = request.messages if is_beside else new
+        if any(_is_around(exchange.reply, message, is_beside=is_beside) for message in messages):
             return exchange
     return None
+
+
+def _is_around(reply: Message, message: Message, *, is_beside: bool) -> bool:
+    """Whether a message holds the reply's longest line, or is the reply where it was not one before."""
+    line = longest_line(reply)
+    if len(line) < MIN_QUOTE:
+        return False
+    if message["role"] == "assistant":
+        return is_beside and message["content"].strip() == reply["content"].strip()
+    return message["role"] in ("user", "system") and line in message["content"]
 
 
 def longest_line(reply: Message) -> str:

@@ -152,7 +152,9 @@ class MessageGraph:
 
     def _candidates(self, request: Request) -> list[Exchange]:
         """Ends of histories that the request may repeat, the likeliest first."""
-        leaves = self._leaves.get(request.caller.thread, [])
+        leaves = self._leaves.get(request.caller.thread)
+        if leaves is None:  # a conversation that is new here may go on with one under another name
+            return [leaf for others in self._leaves.values() for leaf in reversed(others)]
         named = self._owner_of_last_call(request.messages)
         elsewhere = [named] if named is not None and named not in leaves else []
         return [*reversed(leaves), *elsewhere]

@@ -3,6 +3,7 @@
     class        is                                                              trained
     compaction   a text that a later history was begun anew around               yes
     title        no tools, shows the task, says one short line                   no
+    probe        no tools, asks for one token                                    no
     other        no tools, while the rollout's conversations offer some          yes
 
 Owns this table: told from structure once the rollout has ended, never from a vendor's wording.
@@ -15,10 +16,11 @@ from collections.abc import Sequence
 
 from lego_harness.proxy.exchange import Cause, Exchange
 
-COMPACTION, TITLE, OTHER = "compaction", "title", "other"
-IS_TRAINED = {COMPACTION: True, TITLE: False, OTHER: True}
+COMPACTION, TITLE, PROBE, OTHER = "compaction", "title", "probe", "other"
+IS_TRAINED = {COMPACTION: True, TITLE: False, PROBE: False, OTHER: True}
 MAX_TITLE = 120
 """Characters."""
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _ROOTS = (Cause.NEW_CONVERSATION, Cause.TOOLS_CHANGED, Cause.START, Cause.SUB_AGENT)
 
 
@@ -30,7 +32,7 @@ def side_calls(exchanges: Sequence[Exchange]) -> list[str]:
         if exchange.is_quoted:
             classes.append(COMPACTION)
         elif has_tools and not exchange.tools:
-            classes.append(TITLE if _is_title(exchange, exchanges) else OTHER)
+            classes.append(_kind(exchange, exchanges))
         else:
             classes.append("")
     return classes
@@ -51,12 +53,18 @@ def final_causes(exchanges: Sequence[Exchange], classes: Sequence[str]) -> list[
         cause, thread = exchange.departure.cause, exchange.caller.thread
         if side and (cause in _ROOTS or (cause and not exchange.tools)):
             cause = Cause.SIDE_CALL
-        elif cause in _ROOTS and thread not in begun:
+        elif thread not in begun and (cause in _ROOTS or exchange.parent is None):
             cause = Cause.START if thread == first else Cause.SUB_AGENT
         if not side:
             begun.add(thread)
         causes.append(cause)
     return causes
+
+
+def _kind(exchange: Exchange, exchanges: Sequence[Exchange]) -> str:
+    if any(exchange.facts.get(limit) == 1 for limit in _LIMITS):
+        return PROBE
+    return TITLE if _is_title(exchange, exchanges) else OTHER
 
 
 def _is_title(exchange: Exchange, exchanges: Sequence[Exchange]) -> bool:
