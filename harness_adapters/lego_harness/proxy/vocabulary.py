@@ -9,6 +9,7 @@ template.
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ class Vocabulary:
     def __init__(self, tokenizer: Tokenizer, *, model_vocab_size: int = 0) -> None:
         tokenizer.no_truncation()
         tokenizer.no_padding()
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # one text at a time needs no thread pool
         self._tokenizer = tokenizer
         self.size = max(tokenizer.get_vocab_size(), model_vocab_size)
         """Ids an engine may sample: the model's output rows, which may outnumber the tokens."""
@@ -89,7 +91,7 @@ class Vocabulary:
             if i % 2:
                 ids += self._encode_plain(self._hidden[int(piece)])
             elif piece:
-                ids += self._tokenizer.encode(piece, add_special_tokens=False).ids
+                ids += self._encode_text(piece)
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -103,6 +105,11 @@ class Vocabulary:
     def _marked_key(self, key: object) -> object:
         index = self._index.get(key) if isinstance(key, str) else None
         return self._marked(key) if index is None else self._mark % index
+
+    def _encode_text(self, text: str) -> list[int]:
+        """Ids of a text, without the offsets that `Tokenizer.encode` finds at twice the cost."""
+        (encoding,) = self._tokenizer.encode_batch_fast([text], add_special_tokens=False)
+        return encoding.ids
 
     def _encode_plain(self, text: str) -> list[int]:
         """Ids of a text with no look at added tokens."""
