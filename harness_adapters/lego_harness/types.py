@@ -21,8 +21,13 @@ from numpy.typing import NDArray
 
 TokenIds = NDArray[np.int32]
 LogProbs = NDArray[np.float32]
-Routes = NDArray[np.int16]
+Routes = NDArray[np.int8 | np.int16]
 """Routed experts `[positions, L, K]`; −1 where a position has no recorded route (law 7)."""
+
+
+def routes_dtype(num_experts: int) -> type[np.int8] | type[np.int16]:
+    """The narrowest type that holds every expert and −1: half the memory up to 128 experts."""
+    return np.int8 if num_experts <= 128 else np.int16
 
 
 # --- tasks -------------------------------------------------------------------------------------
@@ -133,7 +138,8 @@ class Turn:
     logprobs: LogProbs
     routes: Routes | None
     """`[n + m − 1 − routes_from, L, K]`: the rows this call was first to record, row t for position
-    `routes_from + t`; earlier positions were recorded by earlier turns."""
+    `routes_from + t`; earlier positions were recorded by earlier turns. Rows of positions below n
+    come from prefill, the others from decoding; all from `policy_version`."""
     routes_from: int
     policy_version: int
     finish_reason: str

@@ -25,7 +25,7 @@ from lego_core.config import EngineConfig
 from lego_core.inference.canary import check_engine
 from lego_core.inference.weight_sync import BACKEND, open_transfer, push_weights
 from lego_harness.errors import EngineError
-from lego_harness.types import GenerateRequest, Generation, Routes
+from lego_harness.types import GenerateRequest, Generation, Routes, routes_dtype
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +95,11 @@ class VllmEngine:
                 f"call {request.request_id} spans policy versions {version} and {self._version}, expected one: "
                 "publish when no call is in flight"
             )
-        return _generation(request, output, version, want_routes=self._spec.routes)
+        return _generation(request, output, version, self._num_experts())
+
+    def _num_experts(self) -> int:
+        """0 where no routes are wanted."""
+        return self._llm.model_config.hf_text_config.num_experts if self._spec.routes else 0
 
     async def _sample(self, request: GenerateRequest, params: Any) -> Any:
         prompt = {"prompt_token_ids": request.context_ids.tolist()}
@@ -212,7 +216,7 @@ def _sampling_params(request: GenerateRequest, spec: EngineSpec) -> Any:
     )
 
 
-def _generation(request: GenerateRequest, output: Any, version: int, *, want_routes: bool) -> Generation:
+def _generation(request: GenerateRequest, output: Any, version: int, num_experts: int) -> Generation:
     ids = np.asarray(output.token_ids, np.int32)
     if output.finish_reason not in ("stop", "length", "abort") or len(ids) == 0:
         raise EngineError(
@@ -223,13 +227,13 @@ def _generation(request: GenerateRequest, output: Any, version: int, *, want_rou
     return Generation(
         ids=ids,
         logprobs=np.asarray(logprobs, np.float32),
-        routes=_routes(request, output, len(ids)) if want_routes else None,
+        routes=_routes(request, output, len(ids), num_experts) if num_experts else None,
         finish_reason=output.finish_reason,
         policy_version=version,
     )
 
 
-def _routes(request: GenerateRequest, output: Any, num_sampled: int) -> Routes:
+def _routes(request: GenerateRequest, output: Any, num_sampled: int, num_experts: int) -> Routes:
     expected = len(request.context_ids) + num_sampled - 1 - request.routes_from
     routes = output.routed_experts
     if routes is None or routes.ndim != 3 or len(routes) != expected:
@@ -237,7 +241,7 @@ def _routes(request: GenerateRequest, output: Any, num_sampled: int) -> Routes:
         raise EngineError(
             f"call {request.request_id} returned routes of {got}, expected [{expected}, layers, k]"
         )
-    return routes.astype(np.int16)
+    return routes.astype(routes_dtype(num_experts))
 
 
 def _one_line(error: BaseException) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from lego_core.inference.canary import check_engine
 from lego_harness.errors import EngineError
-from lego_harness.types import GenerateRequest, Generation, Sampling
+from lego_harness.types import GenerateRequest, Generation, Sampling, routes_dtype
 
 if TYPE_CHECKING:
     import torch
@@ -142,7 +142,8 @@ class TorchEngine:
                     break
         routes = None
         if self._spec.routes:
-            routes = torch.cat(rows)[request.routes_from :].to(torch.int16).numpy()
+            experts = torch.cat(rows)[request.routes_from :].numpy()
+            routes = experts.astype(routes_dtype(self._model.config.num_experts))
         return Generation(
             ids=np.asarray(ids, np.int32),
             logprobs=np.asarray(logprobs, np.float32),

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeTopKRouter
 
 from lego_core.errors import TrainingError
 from lego_core.training.model import Policy
 from lego_core.types import Sample
+from lego_harness.types import Routes
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ def check_routes(
             )
 
 
-def _fault(routes: NDArray[np.int16], num_experts: int) -> str:
+def _fault(routes: Routes, num_experts: int) -> str:
     if routes.size and (routes.min() < -1 or routes.max() >= num_experts):
         return f"expert ids reach from {routes.min()} to {routes.max()}, expected −1 to {num_experts - 1}"
     absent = routes < 0

@@ -83,4 +83,4 @@ def _routes(generation: Generation, rows: int, expert_shape: tuple[int, ...] | N
         )
     if routes.size and (routes.min() < -1 or routes.max() > np.iinfo(np.int16).max):
         raise EngineError(f"engine: expert ids in [{routes.min()}, {routes.max()}], expected int16 ≥ −1")
-    return routes.astype(np.int16)
+    return routes.astype(np.int8 if routes.dtype == np.int8 else np.int16)

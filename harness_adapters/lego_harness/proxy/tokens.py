@@ -96,7 +96,7 @@ class TokenPath:
         next turn's prefill."""
         if not self._routes:
             return None
-        missing = np.full((len(self) - self.num_routed, *self._routes[0].shape[1:]), -1, np.int16)
+        missing = np.full((len(self) - self.num_routed, *self._routes[0].shape[1:]), -1, self._routes[0].dtype)
         return np.concatenate([*self._routes, missing])
 
     def _routes_before(self, num_routed: int) -> list[Routes]:

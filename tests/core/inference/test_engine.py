@@ -47,7 +47,7 @@ async def test_a_generation_has_ids_logprobs_and_one_route_per_input_position(en
     assert reply.ids.dtype == np.int32
     assert reply.logprobs.dtype == np.float32
     assert reply.routes.shape == (50 + 30 - 1, 2, 2)
-    assert reply.routes.dtype == np.int16
+    assert reply.routes.dtype == np.int8  # 4 experts
     assert (reply.routes[..., 0] != reply.routes[..., 1]).all()
     assert reply.finish_reason == "length"
 

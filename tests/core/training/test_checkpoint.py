@@ -115,7 +115,11 @@ trainer = Trainer(TrainerSpec(model_dir=model, config=TrainConfig(kl_coef=0), te
 trainer.train_step([random_sample("r0"), random_sample("r1", advantage=-1.0)])
 chance = random.Random(0)
 whole = 0
-for kill in range(30):
+for kill in range(300):
+    names = [path.name for path in out.iterdir()]
+    halves = sum(name.startswith(".") for name in names)
+    if kill >= 30 and halves and len(names) - halves >= 5:
+        break  # on a busy machine it takes more kills to strike often enough
     child = os.fork()
     if child == 0:
         for i in range(1000):
