@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lego_harness.adapters.base import Adapter, HarnessOptions
+from lego_harness.adapters.command import CommandConfig
 from lego_harness.grading.grader import Grader
 from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.render import Renderer
@@ -26,7 +27,7 @@ from lego_harness.tasks.synth import SynthTask, generate, write_task
 from lego_harness.types import Budget, GenerateRequest, Generation, Sampling, Trajectory
 from tests.support.scripted_engine import ScriptedEngine, Step, say
 
-MAX_MODEL_LEN = {"openhands": 131_072}
+MAX_MODEL_LEN = {"openhands": 131_072, "opencode": 131_072}
 """In tokens of the tiny tokenizer, which are little more than bytes."""
 TOOL = {
     "mini-swe-agent": "bash",
@@ -71,7 +72,12 @@ class Worker:
     """What a rollout worker holds, with an engine that a test can script anew for each rollout."""
 
     def __init__(
-        self, folder: Path, harness: str, backend: str, options: HarnessOptions | None = None
+        self,
+        folder: Path,
+        harness: str,
+        backend: str,
+        options: HarnessOptions | None = None,
+        command: CommandConfig | None = None,
     ) -> None:
         from lego_core.tiny.tokenizer import bootstrap_tokenizer
 
@@ -79,7 +85,7 @@ class Worker:
         self._renderer = Renderer.load(folder / "model", max_model_len=MAX_MODEL_LEN.get(harness, 32_768))
         self._engine = _Engines()
         self._folder = folder
-        self.adapter: Adapter = get_adapter(harness, options)
+        self.adapter: Adapter = get_adapter(harness, options, command)
         self.backend = choose_backend(backend)
         self.proxy = CaptureProxy(self._engine, self._renderer, socket_dir=folder)
         label = label_of(os.getpid())

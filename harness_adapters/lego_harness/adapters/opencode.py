@@ -38,17 +38,19 @@ def opencode(options: HarnessOptions) -> InsideAdapter:
 
 
 def _config(options: HarnessOptions) -> dict[str, Any]:
-    model = {"tool_call": True, "limit": {"context": options.context_tokens, "output": 8192}}
+    window = options.context_tokens
+    limit = {"context": window, "output": min(8192, window // 4)}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": "{url}/v1", "apiKey": "dummy"},
-        "models": {"{model}": model},
+        "models": {"{model}": {"tool_call": True, "limit": limit}},
     }
     return {
         "model": "lego/{model}",
         "small_model": "lego/{model}",
-        "permission": "allow",
+        "provider": {"lego": provider},
+        "enabled_providers": ["lego"],
+        "permission": {"*": "allow"} if options.subagents else {"*": "allow", "task": "deny"},
         "autoupdate": False,
         "share": "disabled",
-        "provider": {"lego": provider},
     }
