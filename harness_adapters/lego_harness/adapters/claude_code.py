@@ -42,7 +42,7 @@ def claude_code(options: HarnessOptions) -> InsideAdapter:
     return InsideAdapter(
         Inside(
             harness=CLAUDE_CODE,
-            mounted="node_modules/@anthropic-ai/claude-code-linux-*/claude",
+            binary="node_modules/@anthropic-ai/claude-code-linux-*/claude",
             argv=(*mode, *_FLAGS, tools),
             env={**_ENV, "CLAUDE_CODE_MAX_CONTEXT_TOKENS": str(options.context_tokens)},
         )

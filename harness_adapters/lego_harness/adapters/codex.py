@@ -58,8 +58,7 @@ def codex(options: HarnessOptions) -> InsideAdapter:
     return InsideAdapter(
         Inside(
             harness=CODEX,
-            mounted="node_modules/@openai/codex-linux-*/vendor/*",
-            binary="bin/codex",
+            binary="node_modules/@openai/codex-linux-*/vendor/*/bin/codex",
             argv=("exec", *flags, "--dangerously-bypass-approvals-and-sandbox", "-"),
             env={"LEGO_KEY": "dummy", "TERM": "dumb"},
             files={

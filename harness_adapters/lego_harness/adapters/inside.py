@@ -1,4 +1,4 @@
-"""Harnesses that are one native binary: mounted read-only and run inside the sandbox.
+"""Harnesses that are one native binary: their installation is mounted read-only, they run inside the sandbox.
 
 Such a harness is a table, `Inside`, and needs no code. Its only way out is the proxy's unix socket,
 reached through a loopback forwarder started in the same exec; each rollout has a home of its own and an
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from lego_harness.adapters.base import Endpoint, HarnessExit
 from lego_harness.adapters.install import Harness, reported_version
@@ -32,10 +32,8 @@ class Inside:
     """One harness. In `argv`, `env` and `files`, `{url}` and `{model}` stand for the rollout's own."""
 
     harness: Harness
-    mounted: str
-    """What the sandbox is shown of the installation; a pattern that fits one file or folder."""
-    binary: str = ""
-    """Where the binary lies in that folder; empty where it is what is mounted."""
+    binary: str
+    """Where the binary lies in the installation; a pattern that fits one file."""
     argv: tuple[str, ...]
     """What follows the binary."""
     env: Mapping[str, str]
@@ -60,21 +58,20 @@ class InsideAdapter:
     async def check(self) -> None:
         table = self._table
         env = {"PATH": "/usr/bin:/bin", "TERM": "dumb", **table.env}
-        binary = str(_installed(table) / table.binary)
-        await asyncio.to_thread(reported_version, [binary, "--version"], table.harness, env)
+        await asyncio.to_thread(reported_version, [str(_binary(table)), "--version"], table.harness, env)
 
     def mounts(self) -> tuple[Mount, ...]:
-        return (FORWARDER, Mount(source=_installed(self._table), target=f"/opt/lego/{self.name}"))
+        return (FORWARDER, Mount(source=self._table.harness.folder, target=installed_inside(self.name)))
 
     async def start(self) -> None:
         """Nothing is shared."""
 
     async def run(self, task: Task, sandbox: Sandbox, endpoint: Endpoint, *, timeout_s: float) -> HarnessExit:
         table, values = self._table, values_inside(endpoint)
-        binary = str(PurePosixPath("/opt/lego", self.name, table.binary))
+        binary = _binary(table).relative_to(table.harness.folder)
         result = await sandbox.exec(
             forwarded(
-                (binary, *(filled(word, values) for word in table.argv)),
+                (f"{installed_inside(self.name)}/{binary}", *(filled(word, values) for word in table.argv)),
                 {name: filled(text, values) for name, text in table.files.items()},
             ),
             timeout_s=timeout_s,
@@ -85,6 +82,11 @@ class InsideAdapter:
 
     async def close(self) -> None:
         """Nothing to stop: it ended with its sandbox."""
+
+
+def installed_inside(name: str) -> str:
+    """Where the sandbox shows the harness's installation."""
+    return f"/opt/lego/{name}"
 
 
 def values_inside(endpoint: Endpoint) -> dict[str, str]:
@@ -124,9 +126,9 @@ def _was_killed(result: ExecResult) -> bool:
     return not result.timed_out and 128 < result.exit_code < 128 + 65
 
 
-def _installed(table: Inside) -> Path:
+def _binary(table: Inside) -> Path:
     table.harness.require()
-    found = sorted(table.harness.folder.glob(table.mounted))
+    found = sorted(table.harness.folder.glob(table.binary))
     if len(found) != 1:
         raise SetupError(
             f"{table.harness.name} {table.harness.version}: found {len(found)} native binaries in "

@@ -124,8 +124,11 @@ def _venv(python: Callable[[], str], *flags: str, then_import: str = "") -> Call
     return build
 
 
-def _npm(package: str) -> Callable[[Harness, Path], None]:
-    """Builds from the npm package of that name, whose native binary is used as it is unpacked."""
+def _npm(package: str, *others: str) -> Callable[[Harness, Path], None]:
+    """Builds from the npm package of that name, whose native binary is used as it is unpacked.
+
+    `others` are pinned packages with what it would download when it runs.
+    """
 
     def build(harness: Harness, folder: Path) -> None:
         npm = shutil.which("npm")
@@ -137,7 +140,8 @@ def _npm(package: str) -> Callable[[Harness, Path], None]:
         # Without scripts: all they would do is to copy the binary.
         pinned = f"{package}@{harness.version}"
         flags = ["--silent", "--no-audit", "--no-fund", "--save-exact", "--ignore-scripts"]
-        _run([npm, "install", *flags, "--prefix", str(folder), pinned], f"npm cannot install {pinned}")
+        command = [npm, "install", *flags, "--prefix", str(folder), pinned, *others]
+        _run(command, f"npm cannot install {pinned}")
 
     return build
 
@@ -163,7 +167,7 @@ def _correct_scripts(unfinished: Path, final: Path) -> None:
 
 MINI_SWE = Harness(name="mini-swe-agent", version="2.4.6", build=_venv(lambda: sys.executable))
 CLAUDE_CODE = Harness(name="claude-code", version="2.1.332", build=_npm("@anthropic-ai/claude-code"))
-OPENCODE = Harness(name="opencode", version="1.18.33", build=_npm("opencode-ai"))
+OPENCODE = Harness(name="opencode", version="1.18.33", build=_npm("opencode-ai", "@vscode/ripgrep@1.18.0"))
 CODEX = Harness(name="codex", version="0.171.0", build=_npm("@openai/codex"))
 OPENHANDS = Harness(
     name="openhands",

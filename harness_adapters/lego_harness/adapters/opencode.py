@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from lego_harness.adapters.base import HarnessOptions
-from lego_harness.adapters.inside import Inside, InsideAdapter
+from lego_harness.adapters.inside import Inside, InsideAdapter, installed_inside
 from lego_harness.adapters.install import OPENCODE
 
 _ENV = {
@@ -20,6 +20,10 @@ _ENV = {
     "BUN_JSC_structureHeapSizeInKB": "131072",
     "TERM": "dumb",
 }
+# It would download this program for its grep and glob tools, and looks for it there first.
+_RIPGREP = f"""#!/bin/sh
+exec {installed_inside(OPENCODE.name)}/node_modules/@vscode/ripgrep-linux-*/bin/rg "$@"
+"""
 
 
 def opencode(options: HarnessOptions) -> InsideAdapter:
@@ -27,10 +31,14 @@ def opencode(options: HarnessOptions) -> InsideAdapter:
     return InsideAdapter(
         Inside(
             harness=OPENCODE,
-            mounted="node_modules/opencode-linux-*4/bin/opencode",
+            binary="node_modules/opencode-linux-*4/bin/opencode",
             # A title of ours, since it would ask the model for one.
             argv=("run", "--format", "json", "--title", "task"),
-            env={**_ENV, "OPENCODE_CONFIG_CONTENT": json.dumps(_config(options))},
+            env=_ENV,
+            files={
+                ".config/opencode/opencode.json": json.dumps(_config(options)),
+                ".cache/opencode/bin/rg": _RIPGREP,
+            },
             ordinary=frozenset({0, 1}),
             memory_mb=4096,
         )

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lego_harness.adapters.base import HarnessOptions
+from lego_harness.adapters.install import CODEX
 from lego_harness.registry import get_adapter
 from tests.support.told import SECRET, told_by
+
+
+@pytest.fixture(autouse=True)
+def _installed(put: Callable[..., Path]) -> None:
+    put(CODEX)
 
 
 async def told(**options: Any) -> tuple[dict[str, Any], dict[str, Any]]:

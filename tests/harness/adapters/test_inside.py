@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,34 +14,16 @@ from lego_harness.errors import SetupError
 from lego_harness.registry import get_adapter
 from tests.support.told import SECRET, TASK, told_by
 
-BINARY = {
-    CLAUDE_CODE.name: "node_modules/@anthropic-ai/claude-code-linux-x64/claude",
-    CODEX.name: "node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
-    OPENCODE.name: "node_modules/opencode-linux-x64/bin/opencode",
-}
 inside = pytest.mark.parametrize("harness", [CLAUDE_CODE, CODEX, OPENCODE], ids=lambda harness: harness.name)
-
-
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEGO_CACHE", str(tmp_path))
-    monkeypatch.setenv("OPENAI_API_KEY", "of the host")
-
-
-def put(harness: Harness, version: str) -> Path:
-    """A stand-in for the installed binary, which says its version."""
-    binary = harness.folder / BINARY[harness.name]
-    binary.parent.mkdir(parents=True)
-    binary.write_text(f"#!/bin/sh\necho '{harness.name} {version}'\n")
-    binary.chmod(0o755)
-    return binary
 
 
 @inside
 @pytest.mark.parametrize("subagents", [False, True])
 async def test_it_is_told_the_rollout_s_address_and_nothing_of_the_host(
-    harness: Harness, subagents: bool
+    harness: Harness, subagents: bool, put: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    put(harness)
+    monkeypatch.setenv("OPENAI_API_KEY", "of the host")
     told, exit_ = await told_by(get_adapter(harness.name, HarnessOptions(subagents=subagents)))
     assert f"http://127.0.0.1:{{port}}/rollout/{SECRET}" in told.text()
     assert "policy-1" in told.text()
@@ -51,22 +34,26 @@ async def test_it_is_told_the_rollout_s_address_and_nothing_of_the_host(
 
 
 @inside
-async def test_the_instruction_comes_on_stdin_as_it_is(harness: Harness) -> None:
+async def test_the_instruction_comes_on_stdin_as_it_is(harness: Harness, put: Callable[..., Path]) -> None:
+    put(harness)
     told, _ = await told_by(get_adapter(harness.name))
     assert told.stdin == TASK.instruction.encode()
     assert "Fix" not in told.text()
 
 
 @inside
-async def test_a_signal_inside_is_the_agent_s_doing(harness: Harness) -> None:
+async def test_a_signal_inside_is_the_agent_s_doing(harness: Harness, put: Callable[..., Path]) -> None:
+    put(harness)
     for code, is_killed in ((0, False), (1, False), (128, False), (137, True), (143, True)):
         _, exit_ = await told_by(get_adapter(harness.name), code)
         assert (exit_.exit_code, exit_.killed_inside) == (code, is_killed)
 
 
 @inside
-async def test_the_binary_that_is_started_is_the_one_that_was_checked(harness: Harness) -> None:
-    binary = put(harness, harness.version)
+async def test_the_binary_that_is_started_is_the_one_that_was_checked(
+    harness: Harness, put: Callable[..., Path]
+) -> None:
+    binary = put(harness)
     adapter = get_adapter(harness.name)
     await adapter.check()
     told, _ = await told_by(adapter)
@@ -76,7 +63,9 @@ async def test_the_binary_that_is_started_is_the_one_that_was_checked(harness: H
 
 
 @inside
-async def test_another_version_or_none_is_refused_with_the_command_that_installs_it(harness: Harness) -> None:
+async def test_another_version_or_none_is_refused_with_the_command_that_installs_it(
+    harness: Harness, put: Callable[..., Path]
+) -> None:
     how = rf"-m lego_harness\.adapters\.install {harness.name}"
     with pytest.raises(SetupError, match=how):
         await get_adapter(harness.name).check()

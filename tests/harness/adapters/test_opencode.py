@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lego_harness.adapters.base import HarnessOptions
+from lego_harness.adapters.install import OPENCODE
 from lego_harness.registry import get_adapter
 from tests.support.told import told_by
 
 
+@pytest.fixture(autouse=True)
+def _installed(put: Callable[..., Path]) -> None:
+    put(OPENCODE)
+
+
 async def config(**options: Any) -> dict[str, Any]:
     told, _ = await told_by(get_adapter("opencode", HarnessOptions(**options)))
-    return json.loads(told.env["OPENCODE_CONFIG_CONTENT"])
+    return json.loads(told.files[".config/opencode/opencode.json"])
 
 
 async def test_the_model_has_the_run_s_window_and_no_other_provider_is_there() -> None:

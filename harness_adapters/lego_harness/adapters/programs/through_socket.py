@@ -2,11 +2,11 @@
 
 `python3 through_socket.py SOCKET HOME [FILE=TEXT…] -- COMMAND…`, with `{port}` in TEXT, COMMAND and
 environment values replaced by the loopback port that leads to SOCKET, and each TEXT written to FILE
-below HOME. Exits as COMMAND does (128 + signal when one ended it). Standard library only: it runs in
-the sandbox's Python. Reads nothing of what it forwards.
+below HOME, executable where it is a script. Exits as COMMAND does (128 + signal when one ended it).
+Standard library only: it runs in the sandbox's Python. Reads nothing of what it forwards.
 """
 
-# ruff: noqa: PTH103, PTH120, PTH123
+# ruff: noqa: PTH101, PTH103, PTH120, PTH123
 # pathlib would cost half the start-up time.
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ def _write(home: str, files: list[str]) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
+        if text.startswith("#!"):
+            os.chmod(path, 0o755)
 
 
 def _run(command: list[str], env: dict[str, str]) -> int:
