@@ -4,11 +4,11 @@ Owns who is trained: rollouts without a grade leave batch and baseline by stop r
 without variance leave the batch, everything else becomes samples. Invariant (law 2): sampled =
 trained + Σ masked, checked here for each batch.
 
-| reason                   | what it means                                                     |
-| ------------------------ | ----------------------------------------------------------------- |
-| `ungraded:<stop reason>` | no reward exists: timeout, failure, cancellation                  |
-| `zero_variance`          | all graded siblings earned the same, or there is only one         |
-| `no_tokens`              | graded, but the policy sampled nothing (counts in the baseline)   |
+| reason                   | what it means                                                       |
+| ------------------------ | ------------------------------------------------------------------- |
+| `ungraded:<stop reason>` | no reward exists: timeout, failure, cancellation                    |
+| `zero_variance`          | all graded siblings earned the same, or there is only one           |
+| `no_tokens`              | graded, but no token of it is trained (it counts in the baseline)   |
 | `side_call:<class>`      | a call beside the conversation that is not trained, such as a title |
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from lego_core.batching.advantages import group_advantages
 from lego_core.types import RolloutGroup, Sample
-from lego_harness.errors import AlignmentError
+from lego_harness.errors import AlignmentError, GraderError
 from lego_harness.types import Branch, Trajectory
 
 
@@ -40,7 +40,8 @@ class Batch:
 
 
 def make_batch(groups: Sequence[RolloutGroup], *, advantage_std: bool) -> Batch:
-    """Samples of all groups; raises AlignmentError when tokens were lost on the way here."""
+    """Samples of all groups; raises AlignmentError when tokens were lost on the way here, and
+    GraderError for a reward that is none."""
     samples: list[Sample] = []
     masked: Counter[str] = Counter()
     dropped: Counter[str] = Counter()
@@ -51,19 +52,20 @@ def make_batch(groups: Sequence[RolloutGroup], *, advantage_std: bool) -> Batch:
         zero_variance += bool(graded) and not advantages.any()
         by_id = dict(zip((t.id for t in graded), advantages, strict=True))
         for trajectory in group.trajectories:
-            reason = drop_reason(trajectory, by_id, learns=bool(advantages.any()))
-            if reason:
+            if reason := drop_reason(trajectory, by_id, learns=bool(advantages.any())):
                 dropped[reason] += 1
                 masked[reason] += trajectory.num_sampled
-            else:
-                samples += _samples(trajectory, float(by_id[trajectory.id]))
-                masked.update(_masked_turns(trajectory))
+                continue
+            made = _samples(trajectory, float(by_id[trajectory.id]))
+            dropped["no_tokens"] += not made
+            samples += made
+            masked.update(_masked_turns(trajectory))
     batch = Batch(
         samples=tuple(samples),
         sampled=sum(t.num_sampled for g in groups for t in g.trajectories),
         trained=sum(int(s.mask.sum()) for s in samples),
         masked={reason: count for reason, count in masked.items() if count},
-        dropped=dict(dropped),
+        dropped={reason: count for reason, count in dropped.items() if count},
         zero_variance_groups=zero_variance,
     )
     check_conservation(batch)
@@ -76,12 +78,10 @@ def is_graded(trajectory: Trajectory) -> bool:
 
 
 def drop_reason(trajectory: Trajectory, graded: dict[str, float], *, learns: bool) -> str:
-    """Why a rollout is not trained; empty when it is."""
+    """Why nothing can be learned from a rollout; empty when something can."""
     if trajectory.id not in graded:
         return f"ungraded:{trajectory.stop_reason.value}"
-    if not learns:
-        return "zero_variance"
-    return "" if trajectory.num_sampled else "no_tokens"
+    return "" if learns else "zero_variance"
 
 
 def check_conservation(batch: Batch) -> None:
@@ -96,7 +96,10 @@ def check_conservation(batch: Batch) -> None:
 
 def _reward(trajectory: Trajectory) -> float:
     assert trajectory.grade is not None
-    return trajectory.grade.reward
+    reward = trajectory.grade.reward
+    if not 0 <= reward <= 1:  # NaN included
+        raise GraderError(f"rollout {trajectory.id} was graded {reward}, expected a reward in [0, 1]")
+    return reward
 
 
 def _masked_turns(trajectory: Trajectory) -> Counter[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,19 +13,27 @@ from hypothesis import strategies as st
 
 from lego_core.batching.samples import make_batch
 from lego_core.types import RolloutGroup
-from lego_harness.errors import AlignmentError
+from lego_harness.errors import AlignmentError, GraderError
 from lego_harness.types import Branch, Grade, StopReason, Trajectory, Turn
 
+TITLE = "side_call:title"
 
-def trajectory(rollout_id, *, reward=None, stop=StopReason.COMPLETED, turns=(3, 2), split=False, lose=0):
-    """Turns of the given sampled lengths behind two context tokens each, in one branch or one a turn."""
+
+def trajectory(
+    rollout_id, *, reward=None, stop=StopReason.COMPLETED, turns=(3, 2), split=False, lose=0, titles=()
+):
+    """Turns of the given sampled lengths behind two context tokens each, in one branch or one a turn.
+
+    Those whose index is in `titles` are masked as such.
+    """
     ids, mask, made = [], [], []
     for index, sampled in enumerate(turns):
+        is_title = index in titles
         ids += [1, 2]
         mask += [False, False]
-        made.append(turn(index, ids, sampled))
+        made.append(turn(index, ids, sampled, masked=TITLE if is_title else ""))
         ids += [9] * sampled
-        mask += [True] * sampled
+        mask += [not is_title] * sampled
     mask = np.array(mask, bool)
     owned = [mask]
     if split and turns:
@@ -49,7 +59,7 @@ def trajectory(rollout_id, *, reward=None, stop=StopReason.COMPLETED, turns=(3, 
     )
 
 
-def turn(index, context, sampled):
+def turn(index, context, sampled, masked=""):
     return Turn(
         index=index,
         context_ids=np.array(context, np.int32),
@@ -62,6 +72,7 @@ def turn(index, context, sampled):
         fingerprint="",
         started_s=0,
         ended_s=0,
+        masked=masked,
     )
 
 
@@ -151,12 +162,54 @@ def test_a_sampled_token_that_no_branch_owns_is_an_error_with_the_rollout_named(
         make_batch(groups, advantage_std=True)
 
 
+def test_masked_turns_leave_the_batch_under_their_reason_and_their_rollout_stays():
+    batch = make_batch(
+        [group(trajectory("a", reward=1.0, turns=(4, 3, 2), titles={1}), trajectory("b", reward=0.0))],
+        advantage_std=False,
+    )
+    assert [(s.rollout_id, s.advantage, s.mask.sum()) for s in batch.samples] == [
+        ("a", 0.5, 6),
+        ("b", -0.5, 5),
+    ]
+    assert (batch.masked, batch.dropped) == ({TITLE: 3}, {})
+    assert (batch.sampled, batch.trained) == (14, 11)
+
+
+def test_a_rollout_of_masked_turns_only_is_dropped_and_stays_in_the_baseline():
+    batch = make_batch(
+        [group(trajectory("a", reward=1.0, titles={0, 1}), trajectory("b", reward=0.0))], advantage_std=False
+    )
+    assert [(s.rollout_id, s.advantage) for s in batch.samples] == [("b", -0.5)]
+    assert (batch.masked, batch.dropped) == ({TITLE: 5}, {"no_tokens": 1})
+
+
+def test_a_masked_token_that_is_owned_all_the_same_is_an_error():
+    owned = trajectory("a", reward=1.0)
+    masked = replace(owned, turns=(replace(owned.turns[0], masked=TITLE), *owned.turns[1:]))
+    with pytest.raises(AlignmentError, match="its branches own 5 and its turns mask 3"):
+        make_batch([group(masked, trajectory("b", reward=0.0))], advantage_std=True)
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, 1.5, -0.1])
+def test_a_reward_that_is_none_is_refused_with_its_rollout_named(reward):
+    groups = [group(trajectory("s1.g0.r3", reward=reward), trajectory("b", reward=0.0))]
+    with pytest.raises(GraderError, match=rf"s1\.g0\.r3 was graded {reward}, expected a reward in \[0, 1\]"):
+        make_batch(groups, advantage_std=True)
+
+
 ROLLOUTS = st.builds(
-    lambda stop, reward, turns, split: {"stop": stop, "reward": reward, "turns": turns, "split": split},
+    lambda stop, reward, turns, split, titles: {
+        "stop": stop,
+        "reward": reward,
+        "turns": turns,
+        "split": split,
+        "titles": titles,
+    },
     st.sampled_from(list(StopReason)),
     st.sampled_from([None, 0.0, 0.5, 1.0]),
     st.lists(st.integers(1, 4), max_size=3),
     st.booleans(),
+    st.sets(st.integers(0, 2)),
 )
 
 

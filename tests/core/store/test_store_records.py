@@ -22,7 +22,17 @@ shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)
 arrays = st.one_of(
     [
         hnp.arrays(dtype, shapes)
-        for dtype in (np.int16, np.int32, np.int64, np.float32, np.float64, np.bool_, np.uint8, ">i4")
+        for dtype in (
+            np.int8,
+            np.int16,
+            np.int32,
+            np.int64,
+            np.float32,
+            np.float64,
+            np.bool_,
+            np.uint8,
+            ">i4",
+        )
     ]
 )
 
@@ -48,6 +58,20 @@ def test_text_and_numbers_of_a_trajectory_come_back_as_they_were(
     assert line.isascii()
     assert (back.error, back.patch, back.messages) == (text, text, (message,))
     assert back.timings_s[text] == seconds or math.isnan(seconds)
+
+
+BELONGS = {"thread": st.text(), "parent": st.text(), "cause": st.text(), "at": st.integers(0)}
+NAMED = {"thread": st.text(), "side_call": st.text(), "masked": st.text()}
+
+
+@given(st.fixed_dictionaries(BELONGS), st.fixed_dictionaries(NAMED))
+def test_where_branches_and_turns_belong_comes_back(belongs: dict[str, Any], named: dict[str, str]) -> None:
+    sent = trajectory()
+    (branch,), (turn,) = sent.branches, sent.turns
+    sent = replace(sent, branches=(replace(branch, **belongs),), turns=(replace(turn, **named),))
+    back = decode(Trajectory, encode(sent))
+    assert {key: getattr(back.branches[0], key) for key in belongs} == belongs
+    assert {key: getattr(back.turns[0], key) for key in named} == named
 
 
 @given(st.none() | st.floats(), st.floats())
