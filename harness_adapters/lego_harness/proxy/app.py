@@ -23,6 +23,7 @@ from lego_harness.adapters.base import Endpoint
 from lego_harness.proxy.delivery import error_response
 from lego_harness.proxy.refusal import Refusal
 from lego_harness.proxy.render import Renderer
+from lego_harness.proxy.route_log import RouteLog
 from lego_harness.proxy.routes import CHAT, MODEL, dialect_of, handler
 from lego_harness.proxy.session import Session
 from lego_harness.proxy.upstream import Engine
@@ -44,7 +45,7 @@ class CaptureProxy:
         self, engine: Engine, renderer: Renderer, *, socket_dir: Path, tap: Tap | None = None
     ) -> None:
         self._engine, self._renderer, self._tap = engine, renderer, tap
-        self._socket_path = socket_dir / "proxy.sock"
+        self._folder, self._socket_path = socket_dir, socket_dir / "proxy.sock"
         self._sessions: dict[bytes, Session] = {}  # by digest: look-up time says nothing of a secret
         self._runner: web.AppRunner | None = None
         self._address = ""
@@ -87,6 +88,7 @@ class CaptureProxy:
             renderer=self._renderer,
             sampling=sampling,
             budget=budget,
+            route_log=RouteLog(self._folder / f"{key.hex()}.routes"),
             on_close=lambda: self._sessions.__delitem__(key),
         )
         self._sessions[key] = session

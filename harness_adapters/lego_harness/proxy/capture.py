@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from lego_harness.proxy.exchange import Cause, Exchange
 from lego_harness.proxy.graph import MessageGraph
+from lego_harness.proxy.route_log import RouteBlock
 from lego_harness.proxy.side_calls import final_causes, mask_reason, side_calls
 from lego_harness.proxy.tokens import TokenPath
-from lego_harness.types import Branch, StopReason, Turn
+from lego_harness.types import Branch, Routes, StopReason, Turn
 
 _NO_FORK = (Cause.LINEAR, Cause.START, Cause.SUB_AGENT, Cause.SIDE_CALL)
 
@@ -49,17 +52,18 @@ class Capture:
 
 
 def make_capture(
-    graph: MessageGraph, turns: Sequence[Turn], *, stop: StopReason | None, error: str
+    graph: MessageGraph, turns: Sequence[Turn], routes: bytes, *, stop: StopReason | None, error: str
 ) -> Capture:
-    """The record of a session; `turns` are those of the graph's exchanges, in order."""
+    """The record of a session; `turns` are those of the graph's exchanges, in order, and `routes` is
+    what its route log held, empty where it was lost."""
     exchanges = graph.exchanges
     classes = side_calls(exchanges)
     causes = final_causes(exchanges, classes)
     named = tuple(
-        replace(turn, side_call=side, masked=mask_reason(side))
-        for turn, side in zip(turns, classes, strict=True)
+        replace(turn, side_call=side, masked=mask_reason(side), routes=_rows(exchange.routes, routes))
+        for turn, exchange, side in zip(turns, exchanges, classes, strict=True)
     )
-    branches = [_branch(path, exchanges, named, causes) for path in graph.paths]
+    branches = [_branch(path, exchanges, named, causes, routes) for path in graph.paths]
     return Capture(
         turns=named,
         branches=tuple(branches),
@@ -72,7 +76,11 @@ def make_capture(
 
 
 def _branch(
-    path: TokenPath, exchanges: Sequence[Exchange], turns: Sequence[Turn], causes: Sequence[Cause]
+    path: TokenPath,
+    exchanges: Sequence[Exchange],
+    turns: Sequence[Turn],
+    causes: Sequence[Cause],
+    routes: bytes,
 ) -> Branch:
     on_path = [exchange for exchange in exchanges if exchange.path is path]
     ids, mask, logprobs, versions = path.columns()
@@ -88,12 +96,26 @@ def _branch(
         mask=mask,
         logprobs=logprobs,
         versions=versions,
-        routes=path.routes(),
+        routes=_all_rows(path, routes),
         thread=first.caller.thread,
         parent=first.caller.parent,
         cause=str(causes[first.index]),
         at=first.departure.at,
     )
+
+
+def _rows(block: RouteBlock | None, routes: bytes) -> Routes | None:
+    return block.of(routes) if block and routes else None
+
+
+def _all_rows(path: TokenPath, routes: bytes) -> Routes | None:
+    """`[T, L, K]`, −1 behind the last recorded row; a turn's last token has its row from the next
+    turn's prefill."""
+    if not path.routes or not routes:
+        return None
+    rows = [block.of(routes) for block in path.routes]
+    missing = np.full((len(path) - path.num_routed, *rows[0].shape[1:]), -1, rows[0].dtype)
+    return np.concatenate([*rows, missing])
 
 
 def _forks(exchanges: Sequence[Exchange], causes: Sequence[Cause]) -> list[Fork]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from lego_harness.proxy.caller import Caller
 from lego_harness.proxy.conversation import Message, Tool
+from lego_harness.proxy.route_log import RouteBlock
 from lego_harness.proxy.tokens import TokenPath
 
 
@@ -79,6 +80,8 @@ class Exchange:
     end: int
     num_routed: int
     """Positions before which routing rows are recorded."""
+    routes: RouteBlock | None
+    """The rows that this call was first to record; None where the engine has none."""
     is_open: bool
     """The last token is a sampled one that does not end the turn."""
     num_children: int = 0

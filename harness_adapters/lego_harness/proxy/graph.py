@@ -19,6 +19,7 @@ from lego_harness.proxy.departure import departure
 from lego_harness.proxy.echo import declared_defaults, difference
 from lego_harness.proxy.exchange import Departure, Exchange
 from lego_harness.proxy.locate import Match, follow
+from lego_harness.proxy.route_log import RouteLog
 from lego_harness.proxy.tokens import TokenPath
 from lego_harness.types import Generation, TokenIds
 
@@ -49,7 +50,8 @@ class Attachment:
 class MessageGraph:
     """Grows by `record`; everything else only looks."""
 
-    def __init__(self) -> None:
+    def __init__(self, route_log: RouteLog) -> None:
+        self.route_log = route_log
         self.exchanges: list[Exchange] = []
         self.paths: list[TokenPath] = []
         self.expert_shape: tuple[int, ...] | None = None
@@ -90,15 +92,17 @@ class MessageGraph:
         *,
         is_open: bool,
     ) -> Exchange:
-        """Add one exchange with its tokens; the path it stands on ends with it."""
+        """Add one exchange with its tokens; the path it stands on ends with it. Raises EngineError,
+        before anything is changed, when its routing rows cannot be kept."""
+        routes = None if generation.routes is None else self.route_log.append(generation.routes)
         if at.num_exchanges != len(self.exchanges):  # others were recorded while the engine worked
             at = replace(at, departure=self.locate(request).departure)
         path = self._path(at)
         path.append_context(delta)
         start = len(path)
-        path.append_sampled(generation)
-        if generation.routes is not None:
-            self.expert_shape = generation.routes.shape[1:]
+        path.append_sampled(generation, routes)
+        if routes is not None:
+            self.expert_shape = routes.shape[1:]
         exchange = Exchange(
             index=len(self.exchanges),
             caller=request.caller,
@@ -112,6 +116,7 @@ class MessageGraph:
             start=start,
             end=len(path),
             num_routed=path.num_routed,
+            routes=routes,
             is_open=is_open,
             facts=request.asked,
         )

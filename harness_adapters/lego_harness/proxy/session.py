@@ -31,6 +31,7 @@ from lego_harness.proxy.graph import Attachment, MessageGraph
 from lego_harness.proxy.refusal import Refusal
 from lego_harness.proxy.render import Renderer
 from lego_harness.proxy.reply import read_reply
+from lego_harness.proxy.route_log import RouteLog
 from lego_harness.proxy.upstream import Engine
 from lego_harness.types import (
     Budget,
@@ -63,6 +64,7 @@ class Session:
         renderer: Renderer,
         sampling: Sampling,
         budget: Budget,
+        route_log: RouteLog,
         on_close: Callable[[], None],
     ) -> None:
         self.rollout_id = rollout_id
@@ -75,7 +77,7 @@ class Session:
         self._sampling, self._budget = sampling, budget
         self._on_close = on_close
         self._opened_s = time.monotonic()
-        self._graph = MessageGraph()
+        self._graph = MessageGraph(route_log)
         self._turns: list[Turn] = []
         self._num_sampled = 0
         self._serving: dict[str, _Serving] = {}
@@ -88,6 +90,7 @@ class Session:
         self._stop: StopReason | None = None
         self._error = ""
         self._is_closed = False
+        self._capture: Capture | None = None
 
     # --- what the proxy calls --------------------------------------------------------------------
 
@@ -143,12 +146,22 @@ class Session:
 
     def close(self) -> Capture:
         """Refuse every further request, drop the calls in flight, and hand over the record."""
-        if not self._is_closed:
+        if self._capture is None:
             self._is_closed = True
             self._on_close()
             for call in self._calls:
                 call.cancel()
-        return make_capture(self._graph, self._turns, stop=self._stop, error=self._error)
+            self._capture = self._captured()
+        return self._capture
+
+    def _captured(self) -> Capture:
+        routes = b""
+        try:
+            routes = self._graph.route_log.close()
+        except EngineError as error:
+            if self._stop is None or not self._stop.is_failure:  # a rollout without its rows is no result
+                self._stop, self._error = StopReason.FAILED_ENGINE, str(error)
+        return make_capture(self._graph, self._turns, routes, stop=self._stop, error=self._error)
 
     # --- one turn --------------------------------------------------------------------------------
 
@@ -240,7 +253,7 @@ class Session:
                 context_ids=path.ids(0, start),
                 sampled_ids=path.ids(start),
                 logprobs=path.logprobs(start),
-                routes=generation.routes,
+                routes=None,  # on disk until the end
                 routes_from=call.routes_from,
                 policy_version=generation.policy_version,
                 finish_reason=generation.finish_reason,

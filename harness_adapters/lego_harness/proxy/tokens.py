@@ -1,6 +1,7 @@
 """The token record of one conversation, append-only.
 
-Owns ids, mask, log-probabilities, versions and routing rows of one root-to-leaf path, in step.
+Owns ids, mask, log-probabilities and versions of one root-to-leaf path, in step, and where its routing
+rows lie.
 Invariant: nothing written is ever changed (law 1), and the ids before a sampled span are exactly
 the context it was sampled from (law 3). Views handed out are read-only and share memory, so a turn
 costs its new tokens only. Knows no messages.
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lego_harness.types import Generation, Routes, TokenIds
+from lego_harness.proxy.route_log import RouteBlock
+from lego_harness.types import Generation, TokenIds
 
 
 class _Column:
@@ -47,17 +49,13 @@ class TokenPath:
         self._logprobs = _Column(np.float32)
         self._versions = _Column(np.int32)
         self._columns = (self._ids, self._mask, self._logprobs, self._versions)
-        self._routes: list[Routes] = []
+        self.routes: list[RouteBlock] = []
+        """Of the first `num_routed` positions, in order."""
         self.num_routed = 0
         """Positions whose routing row is known; the next call asks for rows from here."""
 
     def __len__(self) -> int:
         return self._ids.length
-
-    @property
-    def expert_shape(self) -> tuple[int, ...] | None:
-        """`(L, K)`; None before the first routing rows."""
-        return self._routes[0].shape[1:] if self._routes else None
 
     def ids(self, start: int = 0, end: int | None = None) -> TokenIds:
         """Read-only view of a span."""
@@ -71,19 +69,19 @@ class TokenPath:
         """Tokens nobody sampled."""
         self._append(ids, np.zeros(len(ids), np.float32), sampled=False, version=-1)
 
-    def append_sampled(self, generation: Generation) -> None:
-        """What the engine sampled behind everything so far, with the routing rows it came with."""
+    def append_sampled(self, generation: Generation, routes: RouteBlock | None) -> None:
+        """What the engine sampled behind everything so far, and the routing rows it came with."""
         self._append(generation.ids, generation.logprobs, sampled=True, version=generation.policy_version)
-        if generation.routes is not None:
-            self._routes.append(generation.routes)
-            self.num_routed += len(generation.routes)
+        if routes is not None:
+            self.routes.append(routes)
+            self.num_routed += len(routes)
 
     def fork(self, length: int, num_routed: int) -> TokenPath:
         """A path of its own behind the first `length` tokens of this one, which are context there:
         this one goes on owning what was sampled among them."""
         path = TokenPath()
         path.append_context(self.ids(0, length))
-        path._routes = self._routes_before(num_routed)
+        path.routes = self._routes_before(num_routed)
         path.num_routed = num_routed
         return path
 
@@ -91,20 +89,12 @@ class TokenPath:
         """Read-only ids, mask, log-probabilities and versions, `[T]` each."""
         return tuple(column.view(0, len(self)) for column in self._columns)
 
-    def routes(self) -> Routes | None:
-        """`[T, L, K]`, −1 behind the last recorded row; a turn's last token has its row from the
-        next turn's prefill."""
-        if not self._routes:
-            return None
-        missing = np.full((len(self) - self.num_routed, *self._routes[0].shape[1:]), -1, self._routes[0].dtype)
-        return np.concatenate([*self._routes, missing])
-
-    def _routes_before(self, num_routed: int) -> list[Routes]:
-        kept: list[Routes] = []
-        for block in self._routes:
+    def _routes_before(self, num_routed: int) -> list[RouteBlock]:
+        kept: list[RouteBlock] = []
+        for block in self.routes:
             if num_routed <= 0:
                 break
-            kept.append(block[:num_routed])
+            kept.append(block.first(num_routed))
             num_routed -= len(block)
         return kept
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from lego_harness.proxy.dialects.base import Dialect
 from lego_harness.proxy.dialects.chat import ChatDialect
 from lego_harness.proxy.dialects.messages import MessagesDialect
 from lego_harness.proxy.render import Renderer
+from lego_harness.proxy.route_log import RouteLog
 from lego_harness.proxy.session import Session
 from lego_harness.types import Budget, Sampling, Turn
 from tests.support.checkpoint import VOCAB_SIZE, write_checkpoint
@@ -84,7 +86,7 @@ class Harness:
         self.history.append({"role": "user", "content": "I could not read that."})
 
 
-def open_session(engine: ScriptedEngine, max_tokens: int) -> Session:
+def open_session(engine: ScriptedEngine, max_tokens: int, folder: Path) -> Session:
     return Session(
         rollout_id="r",
         endpoint=Endpoint(host_url="", socket=Path(), path="", model="policy"),
@@ -92,6 +94,7 @@ def open_session(engine: ScriptedEngine, max_tokens: int) -> Session:
         renderer=engine.renderer,
         sampling=Sampling(seed=1, max_tokens=max_tokens),
         budget=Budget(max_turns=100, max_tokens=10**6),
+        route_log=RouteLog(folder / "routes"),
         on_close=lambda: None,
     )
 
@@ -107,25 +110,30 @@ def scripted(renderer: Renderer, step: Any) -> Any:
 async def converse(
     engine: ScriptedEngine, harness: Harness, steps: list[tuple[Any, Then, str]], max_tokens: int = 50
 ) -> Capture:
-    session = open_session(engine, max_tokens)
-    for _, then, text in steps:
-        request = harness.request()
-        if then == "cancel":
-            engine.started.clear()
-            call = asyncio.create_task(session.answer(request))
-            await asyncio.wait_for(engine.started.wait(), 5)
-            call.cancel()
-            with suppress(asyncio.CancelledError):
-                await call
-        reply = await session.answer(request)
-        if then == "lose":
-            assert await session.answer(request) is reply
-        session.delivered(request)
-        if then == "drop":
-            harness.complain()
-        else:
-            harness.keep(reply, text)
-    return session.close()
+    with TemporaryDirectory() as folder:
+        session = open_session(engine, max_tokens, Path(folder))
+        for _, then, text in steps:
+            await turn(session, engine, harness, then, text)
+        return session.close()
+
+
+async def turn(session: Session, engine: ScriptedEngine, harness: Harness, then: Then, text: str) -> None:
+    request = harness.request()
+    if then == "cancel":
+        engine.started.clear()
+        call = asyncio.create_task(session.answer(request))
+        await asyncio.wait_for(engine.started.wait(), 5)
+        call.cancel()
+        with suppress(asyncio.CancelledError):
+            await call
+    reply = await session.answer(request)
+    if then == "lose":
+        assert await session.answer(request) is reply
+    session.delivered(request)
+    if then == "drop":
+        harness.complain()
+    else:
+        harness.keep(reply, text)
 
 
 @settings(max_examples=60)
