@@ -37,10 +37,9 @@ Handler = Callable[[web.Request, Session, Dialect], Awaitable[web.StreamResponse
 
 def dialect_of(tail: str, headers: Mapping[str, str]) -> Dialect:
     """The dialect that whoever asks for this path expects an answer in."""
-    path = _path(tail)
-    if path.startswith("/messages") or "anthropic-version" in headers:
+    if "/messages" in tail or "anthropic-version" in headers:
         return MESSAGES
-    return RESPONSES if path.startswith("/responses") else CHAT
+    return RESPONSES if "/responses" in tail else CHAT
 
 
 def handler(method: str, tail: str) -> Handler:
