@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,8 @@ from lego_harness.proxy.capture import Capture
 from lego_harness.proxy.dialects.base import Dialect
 from lego_harness.proxy.dialects.chat import ChatDialect
 from lego_harness.proxy.dialects.messages import MessagesDialect
+from lego_harness.proxy.dialects.reader import Reader
+from lego_harness.proxy.dialects.responses import ResponsesDialect
 from lego_harness.proxy.render import Renderer
 from lego_harness.proxy.route_log import RouteLog
 from lego_harness.proxy.session import Session
@@ -37,6 +40,7 @@ TWO_CALLS = st.builds(
     st.tuples(st.just("bash"), st.fixed_dictionaries({"command": TEXT})),
     st.tuples(st.just("bash"), st.fixed_dictionaries({"command": TEXT, "timeout": st.integers(0, 9)})),
 )
+DIALECTS = [ChatDialect(), MessagesDialect(), ResponsesDialect()]
 Then = Literal["keep", "drop", "lose", "cancel"]
 STEP = st.tuples(
     MESSAGE | TWO_CALLS | st.tuples(SAMPLED, st.booleans()),
@@ -56,31 +60,40 @@ class Harness:
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.history: list[dict[str, Any]] = [{"role": "user", "content": "Begin."}]
+        self.reader = Reader()
 
     def request(self) -> Any:
-        tool = BASH["function"]
-        offered = (
-            BASH
-            if self.dialect.name == "chat"
-            else {"name": tool["name"], "input_schema": tool["parameters"]}
-        )
-        return self.dialect.fold({"messages": self.history, "tools": [offered]})
+        name, schema = BASH["function"]["name"], BASH["function"]["parameters"]
+        offered = {
+            "chat": BASH,
+            "messages": {"name": name, "input_schema": schema},
+            "responses": {"type": "function", "name": name, "parameters": schema},
+        }
+        body = {self.dialect.grows: self.history, "tools": [offered[self.dialect.name]]}
+        return self.reader.read(self.dialect, json.dumps(body).encode())
 
     def keep(self, reply: Any, text: str) -> None:
         wire = self.dialect.unfold(reply)
-        if self.dialect.name == "chat":
-            message = wire["choices"][0]["message"]
-            calls = [call["id"] for call in message.get("tool_calls", [])]
-            results = [{"role": "tool", "tool_call_id": call, "content": text} for call in reversed(calls)]
-            self.history += [message, *(results or [{"role": "user", "content": text or "?"}])]
-        else:
-            blocks = wire["content"]
-            calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
-            results = [
-                {"type": "tool_result", "tool_use_id": call, "content": text} for call in reversed(calls)
-            ]
-            said = {"role": "assistant", "content": blocks}
-            self.history += [said, {"role": "user", "content": results or (text or "?")}]
+        getattr(self, f"_keep_{self.dialect.name}")(wire, text)
+
+    def _keep_chat(self, wire: Any, text: str) -> None:
+        message = wire["choices"][0]["message"]
+        calls = [call["id"] for call in message.get("tool_calls", [])]
+        results = [{"role": "tool", "tool_call_id": call, "content": text} for call in reversed(calls)]
+        self.history += [message, *(results or [{"role": "user", "content": text or "?"}])]
+
+    def _keep_messages(self, wire: Any, text: str) -> None:
+        calls = [block["id"] for block in wire["content"] if block["type"] == "tool_use"]
+        results = [{"type": "tool_result", "tool_use_id": call, "content": text} for call in reversed(calls)]
+        said = {"role": "assistant", "content": wire["content"]}
+        self.history += [said, {"role": "user", "content": results or (text or "?")}]
+
+    def _keep_responses(self, wire: Any, text: str) -> None:
+        calls = [item["call_id"] for item in wire["output"] if item["type"] == "function_call"]
+        results = [
+            {"type": "function_call_output", "call_id": call, "output": text} for call in reversed(calls)
+        ]
+        self.history += [*wire["output"], *(results or [{"role": "user", "content": text or "?"}])]
 
     def complain(self) -> None:
         self.history.append({"role": "user", "content": "I could not read that."})
@@ -137,7 +150,7 @@ async def turn(session: Session, engine: ScriptedEngine, harness: Harness, then:
 
 
 @settings(max_examples=60)
-@pytest.mark.parametrize("dialect", [ChatDialect(), MessagesDialect()], ids=lambda d: d.name)
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda d: d.name)
 @given(steps=st.lists(STEP, min_size=1, max_size=7))
 def test_every_sampled_token_is_owned_once_behind_the_context_it_was_sampled_from(
     same_renderer: Renderer, dialect: Dialect, steps: list[tuple[Any, Then, str]]
@@ -207,7 +220,7 @@ def routes_are_from_first_passes(branch: Any, turns: tuple[Turn, ...]) -> bool:
 
 
 @settings(max_examples=60)
-@pytest.mark.parametrize("dialect", [ChatDialect(), MessagesDialect()], ids=lambda d: d.name)
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda d: d.name)
 @given(steps=st.lists(st.tuples(MESSAGE | TWO_CALLS, st.just("keep"), TEXT), min_size=1, max_size=6))
 def test_without_rewrites_the_engine_sees_the_full_rendering(
     same_renderer: Renderer, dialect: Dialect, steps: list[tuple[Any, Then, str]]
