@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lego_control import traffic
 from lego_harness.errors import LegoError, UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _fail(message: str, exit_code: int) -> int:
     return exit_code
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(commands=traffic.COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="lego-rl")
 def lego() -> None:
     """Reinforcement learning for coding agents, inside the harness they will be used in."""

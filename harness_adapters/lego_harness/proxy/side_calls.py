@@ -21,7 +21,8 @@ IS_TRAINED = {COMPACTION: True, TITLE: False, PROBE: False, OTHER: True}
 MAX_TITLE = 120
 """Characters."""
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-_ROOTS = (Cause.NEW_CONVERSATION, Cause.TOOLS_CHANGED, Cause.START, Cause.SUB_AGENT)
+_OWN_HISTORY = (Cause.NEW_CONVERSATION, Cause.TOOLS_CHANGED)
+_ROOTS = (*_OWN_HISTORY, Cause.START, Cause.SUB_AGENT)
 
 
 def side_calls(exchanges: Sequence[Exchange]) -> list[str]:
@@ -44,21 +45,28 @@ def mask_reason(side_call: str) -> str:
 
 
 def final_causes(exchanges: Sequence[Exchange], classes: Sequence[str]) -> list[Cause]:
-    """Causes in the light of what turned out to be a side call: one without tools leaves no history
-    behind, and the first other call of each conversation is its start."""
+    """Causes in the light of what turned out to be a side call: the first other call of each
+    conversation is its start, whatever was asked beside it before."""
+    beside = [_is_beside(*both, exchanges) for both in zip(exchanges, classes, strict=True)]
     begun: set[str] = set()
-    first = next((x.caller.thread for x, side in zip(exchanges, classes, strict=True) if not side), "")
+    first = next((x.caller.thread for x, aside in zip(exchanges, beside, strict=True) if not aside), "")
     causes: list[Cause] = []
-    for exchange, side in zip(exchanges, classes, strict=True):
+    for exchange, aside in zip(exchanges, beside, strict=True):
         cause, thread = exchange.departure.cause, exchange.caller.thread
-        if side and (cause in _ROOTS or (cause and not exchange.tools)):
-            cause = Cause.SIDE_CALL
+        if aside:
+            cause = Cause.SIDE_CALL if cause else cause
         elif thread not in begun and (cause in _ROOTS or exchange.parent is None):
             cause = Cause.START if thread == first else Cause.SUB_AGENT
-        if not side:
+        if not aside:
             begun.add(thread)
         causes.append(cause)
     return causes
+
+
+def _is_beside(exchange: Exchange, side: str, exchanges: Sequence[Exchange]) -> bool:
+    """Whether a side call leaves no history behind: it offers no tools, or is a history of its own."""
+    lacks_tools = not exchange.tools and any(other.tools for other in exchanges)
+    return bool(side) and (lacks_tools or exchange.departure.cause in _OWN_HISTORY)
 
 
 def _kind(exchange: Exchange, exchanges: Sequence[Exchange]) -> str:

@@ -1,0 +1,93 @@
+"""What a harness quotes of the policy's texts, found although prose was replaced.
+
+A recording keeps replies as they were and replaces the prose of requests word by word, with pseudo-words
+of the same length and case. So a quotation is known by its shape, and by one word standing for one word.
+Owns finding it and putting the policy's own words back, which is what the harness had sent. Invariant: a
+message keeps the form in which it was first seen, so that histories go on as they were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from lego_harness.proxy.strict_json import encode
+
+_WORD = re.compile(r"[A-Za-z]+")
+_MARK = re.compile(r"[^A-Za-z\s]")
+_TAG = re.compile(r"</?[a-zA-Z_]+>")
+_WORD_BITS, _MARK_BITS = 2.5, 4.0
+"""How much the length of a word, and a character that is no letter, tell of a line."""
+_ENOUGH_BITS = 40.0
+"""A line that tells less may have the shape of anything."""
+
+
+class Quotes:
+    """The lines that the policy said, to be put back where they are quoted."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, re.Pattern[str]] = {}
+        self._seen: dict[str, Any] = {}
+
+    def add(self, text: str) -> None:
+        """Remember what a reply said."""
+        for line in _telling_lines(text):
+            if line not in self._lines:
+                self._lines[line] = re.compile(_shape(line))
+
+    def restored(self, message: Any) -> Any:
+        """A message of a request with every quotation in the policy's own words."""
+        key = encode(message)
+        if key not in self._seen:
+            self._seen[key] = self._restored(message)
+        return self._seen[key]
+
+    def _restored(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._restored_text(value)
+        if isinstance(value, Mapping):
+            return {key: self._restored(item) for key, item in cast("Mapping[str, Any]", value).items()}
+        if isinstance(value, Sequence):
+            return [self._restored(item) for item in cast("Sequence[Any]", value)]
+        return value
+
+    def _restored_text(self, text: str) -> str:
+        for line, shape in self._lines.items():
+            if len(line) <= len(text) and line not in text:
+                text = shape.sub(lambda found, line=line: _original(line, found.group()), text)
+        return text
+
+
+def is_quoted(line: str, text: str) -> bool:
+    """Whether a text holds a line, or is what prose replacement made of it."""
+    return line in text or (re.fullmatch(_shape(line), text) is not None and _renames(line, text))
+
+
+def _original(line: str, found: str) -> str:
+    return line if _renames(line, found) else found
+
+
+def _telling_lines(text: str) -> Iterator[str]:
+    for piece in _TAG.sub("\n", text).split("\n"):
+        line = piece.strip()
+        if _WORD_BITS * len(_WORD.findall(line)) + _MARK_BITS * len(_MARK.findall(line)) >= _ENOUGH_BITS:
+            yield line
+
+
+def _shape(line: str) -> str:
+    """A pattern of what the line becomes when its words are replaced."""
+    pieces: list[str] = []
+    at = 0
+    for word in _WORD.finditer(line):
+        pieces.append(re.escape(line[at : word.start()]))
+        pieces += ["[A-Z]" if char.isupper() else "[a-z]" for char in word.group()]
+        at = word.end()
+    pieces.append(re.escape(line[at:]))
+    return rf"(?<![A-Za-z]){''.join(pieces)}(?![A-Za-z])"
+
+
+def _renames(line: str, other: str) -> bool:
+    """Whether one word stands for one word throughout."""
+    pairs = set(zip(_WORD.findall(line.lower()), _WORD.findall(other.lower()), strict=True))
+    return len({one for one, _ in pairs}) == len({two for _, two in pairs}) == len(pairs)

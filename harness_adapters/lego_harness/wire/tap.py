@@ -1,0 +1,62 @@
+"""Hears what a proxy answers, and can break an answer off.
+
+Owns no socket: a proxy calls it when an answer begins. Invariant: what it heard are the bytes that were
+written, in order; an answer that is broken off counts as not delivered. Changes nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Heard:
+    """One exchange on the wire."""
+
+    request: web.Request
+    status: int
+    is_stream: bool
+    written: bytearray = field(default_factory=bytearray)
+    is_over: bool = False
+    """It was written to its end."""
+
+
+class Tap:
+    """To be given to a proxy."""
+
+    def __init__(self, on_answer: Callable[[Heard], None] | None = None) -> None:
+        self.breaks_off = False
+        """Whether answers that begin now are kept from the client."""
+        self._on_answer = on_answer
+
+    async def __call__(self, request: web.Request, response: web.StreamResponse) -> None:
+        """An answer begins."""
+        is_stream = not isinstance(response, web.Response)
+        heard = Heard(request=request, status=response.status, is_stream=is_stream)
+        if isinstance(response, web.Response) and isinstance(response.body, bytes):
+            heard.written += response.body
+        if self._on_answer is not None:
+            self._on_answer(heard)
+        _listen(response, heard, self.breaks_off)
+
+
+def _listen(response: web.StreamResponse, heard: Heard, breaks_off: bool) -> None:
+    write, write_eof = response.write, response.write_eof
+
+    async def heard_write(data: bytes | bytearray | memoryview) -> None:
+        heard.written += data
+        if not breaks_off:
+            await write(data)
+
+    async def heard_eof(data: bytes = b"") -> None:
+        if breaks_off and heard.request.transport is not None:
+            heard.request.transport.abort()
+            await asyncio.Event().wait()  # the server cancels whoever answers a client that is gone
+        await write_eof(data)
+        heard.is_over = True
+
+    response.write, response.write_eof = heard_write, heard_eof

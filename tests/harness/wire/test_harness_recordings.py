@@ -1,0 +1,85 @@
+"""What a reader of each recording would expect the proxy to make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.support.recordings import Outcome
+
+FOLDER = Path(__file__).parents[2] / "data" / "wire"
+TITLE = {"title": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A reader's account of a recording."""
+
+    turns: int
+    forks: Sequence[tuple[int, int, str]] = ()
+    """Turn, message, cause."""
+    sub_agents: int = 0
+    side_calls: dict[str, int] = field(default_factory=dict)
+    extra: Sequence[str] = ()
+    """Causes of branches beside the start, the forks and the sub-agents."""
+
+
+READINGS = {
+    "claude-code.plain-recipe": Reading(turns=4),
+    "claude-code.parallel": Reading(turns=4),
+    "claude-code.subagent-foreground": Reading(turns=10, sub_agents=2),
+    # The question for the summary stands where the last reply stood, and the summary begins a new history.
+    "claude-code.compaction": Reading(
+        turns=17, forks=[(15, 31, "reply_dropped"), (16, 1, "compaction")], side_calls={"compaction": 1}
+    ),
+    "claude-code.errors-context-length": Reading(
+        turns=5, forks=[(2, 5, "reply_dropped"), (3, 1, "compaction")], side_calls={"compaction": 1}
+    ),
+    "claude-code.errors-max-tokens": Reading(turns=4),
+    "opencode.plain": Reading(turns=5, side_calls=TITLE, extra=["side_call"]),
+    "opencode.parallel": Reading(turns=5, side_calls=TITLE, extra=["side_call"]),
+    "opencode.subagent": Reading(turns=11, sub_agents=2, side_calls=TITLE, extra=["side_call"]),
+    "opencode.rewrites": Reading(turns=11, side_calls=TITLE, extra=["side_call"]),
+    # One reply for both requests; the phantom call of its first delivery stays in the history.
+    "opencode.errors-aborted-stream": Reading(
+        turns=5, forks=[(3, 4, "reply_aborted")], side_calls=TITLE, extra=["side_call"]
+    ),
+    "openhands.plain": Reading(turns=4),
+    "openhands.plain-responses": Reading(turns=4),
+    "openhands.subagent": Reading(turns=10, sub_agents=2),
+    "openhands.compaction": Reading(
+        turns=19,
+        forks=[(8, 1, "compaction"), (13, 2, "compaction"), (18, 2, "compaction")],
+        side_calls={"compaction": 3},
+        extra=["side_call"] * 3,
+    ),
+    "openhands.errors-malformed": Reading(turns=5, forks=[(2, 4, "reply_edited")]),
+}
+
+
+def test_every_recording_has_a_reading() -> None:
+    assert {path.name.removesuffix(".jsonl.gz") for path in FOLDER.glob("*.gz")} == set(READINGS)
+
+
+@pytest.mark.parametrize("name", READINGS)
+async def test_a_recording_shows_what_a_reader_expects(outcome_of: Outcome, name: str) -> None:
+    reading = READINGS[name]
+    shown = await outcome_of(FOLDER / f"{name}.jsonl.gz")
+    assert shown["turns"] == reading.turns
+    assert [(f["turn"], f["message"], f["cause"]) for f in shown["forks"]] == list(reading.forks)
+    assert shown["sub_agents"] == reading.sub_agents
+    assert shown["side_calls"] == reading.side_calls
+    causes = ["start", *(cause for _, _, cause in reading.forks), *["sub_agent"] * reading.sub_agents]
+    assert sorted(b["cause"] for b in shown["branches"]) == sorted([*causes, *reading.extra])
+    assert shown["errors"] == []
+
+
+@pytest.mark.parametrize("name", READINGS)
+async def test_only_titles_are_masked(outcome_of: Outcome, name: str) -> None:
+    shown = await outcome_of(FOLDER / f"{name}.jsonl.gz")
+    assert set(shown["masked"]) == ({"side_call:title"} if "title" in shown["side_calls"] else set())
+    assert shown["sampled"] == shown["trained"] + sum(shown["masked"].values())
+    assert shown["trained"] == sum(branch["tokens_trained"] for branch in shown["branches"])
