@@ -72,10 +72,10 @@ def _end_of_thought(text: str, form: Form, tools: Tools) -> tuple[int, int]:
 
 def _calls(text: str, form: Form, tools: Tools) -> Iterator[_Placed]:
     """The calls that can be read, in order."""
-    at = 0
+    read_call, at = form.reader(text, tools), 0
     while (start := text.find(CALL_OPEN, at)) >= 0:
         at = start + len(CALL_OPEN)
-        if found := form.read_call(text, at, tools):
+        if found := read_call(at):
             call, at = found
             yield _Placed(call=call, start=start, end=at)
 

@@ -74,6 +74,7 @@ def test_of_equal_keys_the_last_one_holds() -> None:
         '<tool_call>\n{"name": "a", "arguments": {"x": "\\ud800"}}\n</tool_call>',
         '<tool_call>\n{"name": "a", "arguments": {}} and more\n</tool_call>',
         "<tool_call>\n<function=a>\n</function>\n</tool_call>",
+        '<tool_call>\n{"name": "a", "arguments": {"x": ' + "[" * 150 + "]" * 150 + "}}\n</tool_call>",
         "<tool_call>" + "[" * 100_000,
         "<tool_call><tool_call></tool_call>",
         "</tool_call>",

@@ -94,6 +94,7 @@ def test_one_newline_on_each_side_belongs_to_the_tags() -> None:
         ("edits", "[{", "[{"),
         ("edits", '["\\ud800"]', '["\\ud800"]'),
         ("edits", "[" * 5000, "[" * 5000),
+        ("edits", "[" * 100 + "]" * 100, "[" * 100 + "]" * 100),
         ("place", '{"line": 3}', {"line": 3}),
         ("place", "3", 3),
         ("maybe", "null", None),
@@ -182,6 +183,8 @@ def test_a_broken_call_stays_visible(broken: str) -> None:
     assert read(f"{broken}\n{call()}") == (broken, [("edit", {})])
 
 
-def test_many_unfinished_calls_are_read_in_one_pass() -> None:
-    text = "<tool_call><function=edit><parameter=text></parameter>x" * 4000
+@pytest.mark.parametrize("end", ["x", "<parameter=count>", "<parameter=count></parameter><parameter=all>"])
+def test_many_unfinished_calls_are_read_in_one_pass(end: str) -> None:
+    text = f"<tool_call><function=edit><parameter=text></parameter>{end}" * 10_000
     assert read(text) == (text, [])
+    assert read(text + call())[1] == [("edit", {})]

@@ -51,6 +51,20 @@ def test_an_unusable_template_is_refused_with_the_reason(tmp_path: Path, templat
         load(tmp_path, template)
 
 
+def test_a_thought_that_the_prompt_opens_is_closed_before_anything_is_said(tmp_path: Path) -> None:
+    opened = PROMPT.replace("\\n", "\\n<think>\\n")
+    hiding = changed("{%- if message.reasoning_content %}", "{%- if false %}", changed(PROMPT, opened))
+    for name, template in (("shows", changed(PROMPT, opened)), ("hides", hiding)):
+        renderer = load(tmp_path / name, template)
+        for thought in ("", "Hm."):
+            ids = renderer.encode_assistant(
+                {"role": "assistant", "content": "Yes.", "reasoning_content": thought}
+            )
+            assert renderer.vocabulary.decode(ids) == f"{thought}\n</think>\n\nYes.<|im_end|>"
+            read = renderer.parse(renderer.vocabulary.decode(ids[:-1]))
+            assert (read.reasoning, read.content) == (thought, "Yes.")
+
+
 def test_marks_for_training_are_looked_through(tmp_path: Path) -> None:
     call = "{{- '}\\n</tool_call>' }}"
     marked = changed(call, "{% generation %}" + call + "{% endgeneration %}")

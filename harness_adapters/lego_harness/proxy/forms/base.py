@@ -5,7 +5,7 @@ Invariant: a form reads a call or says that there is none; it never raises and n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from lego_harness.proxy.conversation import FunctionCall
@@ -16,6 +16,8 @@ BLANKS = " \t\r\n"
 Tools = Sequence[Mapping[str, object]]
 FoundCall = tuple[FunctionCall, int]
 """A call and the position behind it."""
+CallReader = Callable[[int], FoundCall | None]
+"""The call of a text whose opening tag ends at a position; None when it is not one."""
 
 
 class Form(Protocol):
@@ -23,8 +25,8 @@ class Form(Protocol):
 
     name: str
 
-    def read_call(self, text: str, at: int, tools: Tools) -> FoundCall | None:
-        """The call whose opening tag ends at `at`; None when it is not one."""
+    def reader(self, text: str, tools: Tools) -> CallReader:
+        """Reads calls of one text; the whole text costs one pass, however many calls are broken."""
         ...
 
 

@@ -6,10 +6,11 @@ everywhere in JSON. JSON carries its own types: tools are not asked.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 from lego_harness.proxy.conversation import FunctionCall
-from lego_harness.proxy.forms.base import FoundCall, Tools, close_call, skip_blanks
+from lego_harness.proxy.forms.base import CallReader, FoundCall, Tools, close_call, skip_blanks
 from lego_harness.proxy.forms.values import read_value
 
 
@@ -18,19 +19,23 @@ class HermesForm:
 
     name = "Hermes JSON"
 
-    def read_call(self, text: str, at: int, tools: Tools) -> FoundCall | None:
-        try:
-            value, end = read_value(text, skip_blanks(text, at))
-        except ValueError:
-            return None
-        call, behind = _as_call(value), close_call(text, end)
-        return None if call is None or behind is None else (call, behind)
+    def reader(self, text: str, tools: Tools) -> CallReader:
+        return partial(_read_call, text)
 
 
-def _as_call(value: object) -> FunctionCall | None:
-    if not isinstance(value, dict):
+def _read_call(text: str, at: int) -> FoundCall | None:
+    at = skip_blanks(text, at)
+    if not text.startswith("{", at):
         return None
-    fields = cast("dict[str, Any]", value)
+    try:
+        value, end = read_value(text, at)
+    except ValueError:
+        return None
+    call, behind = _as_call(value), close_call(text, end)
+    return None if call is None or behind is None else (call, behind)
+
+
+def _as_call(fields: dict[str, Any]) -> FunctionCall | None:
     name, arguments = fields.get("name"), fields.get("arguments")
     if not isinstance(name, str) or not name or not isinstance(arguments, dict):
         return None

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from lego_harness.proxy.forms.base import skip_blanks
-from lego_harness.proxy.strict_json import DECODER, is_deep
+from lego_harness.proxy.strict_json import DECODER, MAX_DEPTH, is_deep
 
 
 def read_value(text: str, at: int) -> tuple[Any, int]:
@@ -19,7 +19,7 @@ def read_value(text: str, at: int) -> tuple[Any, int]:
         value, end = DECODER.raw_decode(text, at)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if is_deep(value):
+    if is_deep(value, MAX_DEPTH - 1):  # an object of arguments may come around it
         raise ValueError("nested too deeply")
     json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate: ValueError
     return value, end

@@ -17,15 +17,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from functools import lru_cache
 
-from lego_harness.proxy.forms.base import FoundCall, Tools, close_call, skip_blanks
+from lego_harness.proxy.forms.base import CallReader, FoundCall, Tools, close_call, skip_blanks
 from lego_harness.proxy.forms.schema import declared_types, parameters_of, typed
 
 FUNCTION = re.compile(r"<function=([^<>\s]+)>")
-FUNCTION_CLOSE = "</function>"
+FUNCTION_END = "</function>"
 PARAMETER = re.compile(r"<parameter=([^<>\n]+)>")
-PARAMETER_CLOSE = re.compile(r"</parameter>(?=[ \t\r\n]*(?:<parameter=|</function>))")
+VALUE_END = re.compile(r"</parameter>(?=[ \t\r\n]*(?:<parameter=|</function>))")
 
 
 class XmlForm:
@@ -33,37 +32,52 @@ class XmlForm:
 
     name = "XML-style tags"
 
-    def read_call(self, text: str, at: int, tools: Tools) -> FoundCall | None:
-        function = FUNCTION.match(text, skip_blanks(text, at))
+    def reader(self, text: str, tools: Tools) -> CallReader:
+        return _Reader(text, tools).read
+
+
+class _Reader:
+    """Knows where values may end and which positions lead nowhere, so that no text is walked twice."""
+
+    def __init__(self, text: str, tools: Tools) -> None:
+        self._text, self._tools = text, tools
+        self._value_ends = [match.start() for match in VALUE_END.finditer(text)]
+        self._dead_ends: set[int] = set()
+
+    def read(self, at: int) -> FoundCall | None:
+        function = FUNCTION.match(self._text, skip_blanks(self._text, at))
         if function is None:
             return None
-        written, end = _parameters(text, function.end())
-        if not text.startswith(FUNCTION_CLOSE, end):
-            return None
-        behind = close_call(text, end + len(FUNCTION_CLOSE))
+        written, behind = self._body(function.end())
         if behind is None:
             return None
-        schema = parameters_of(function[1], tools)
+        schema = parameters_of(function[1], self._tools)
         arguments = {key: typed(value, declared_types(schema, key)) for key, value in written.items()}
         return {"name": function[1], "arguments": arguments}, behind
 
+    def _body(self, at: int) -> tuple[dict[str, str], int | None]:
+        """The parameters written from `at` on, and the position behind the call if it ends well."""
+        written: dict[str, str] = {}
+        walked = [at := skip_blanks(self._text, at)]
+        while at not in self._dead_ends and (found := self._parameter(at)):
+            key, value, at = found
+            written[key] = value
+            walked.append(at)
+        behind = None
+        if self._text.startswith(FUNCTION_END, at):
+            behind = close_call(self._text, at + len(FUNCTION_END))
+        if behind is None:
+            self._dead_ends.update(walked)
+        return written, behind
 
-def _parameters(text: str, at: int) -> tuple[dict[str, str], int]:
-    """The parameters written from `at` on and the first position that belongs to none."""
-    written: dict[str, str] = {}
-    at = skip_blanks(text, at)
-    while parameter := PARAMETER.match(text, at):
-        closes = _value_ends(text)
-        index = bisect_left(closes, parameter.end())
-        if index == len(closes):
-            break
-        value = text[parameter.end() : closes[index]]
-        written[parameter[1]] = value.removeprefix("\n").removesuffix("\n")
-        at = skip_blanks(text, closes[index] + len("</parameter>"))
-    return written, at
-
-
-@lru_cache(maxsize=1)
-def _value_ends(text: str) -> list[int]:
-    """Where values may end; found once per text, else many unfinished calls would cost a square."""
-    return [match.start() for match in PARAMETER_CLOSE.finditer(text)]
+    def _parameter(self, at: int) -> tuple[str, str, int] | None:
+        """Key and value of the parameter that begins at `at`, and where the next may begin."""
+        opening = PARAMETER.match(self._text, at)
+        if opening is None:
+            return None
+        index = bisect_left(self._value_ends, opening.end())
+        if index == len(self._value_ends):
+            return None
+        end = self._value_ends[index]
+        value = self._text[opening.end() : end].removeprefix("\n").removesuffix("\n")
+        return opening[1], value, skip_blanks(self._text, end + len("</parameter>"))
