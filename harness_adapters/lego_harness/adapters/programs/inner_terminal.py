@@ -1,7 +1,8 @@
 """Gives a program inside a sandbox a terminal of its own: `python3 inner_terminal.py COMMAND…`.
 
-Bytes go from standard input to that terminal and back, both unchanged, so that the other end of the pipe
-sees what it would see of a terminal on its own machine. Ends with the command, exits as it does, and
+Bytes go from standard input to that terminal and back, so that the other end of the pipe sees what it
+would see of a terminal on its own machine, without the carriage returns that a terminal adds (the OpenHands
+SDK drops them, but does not find its own prompt among them). Ends with the command, exits as it does, and
 hangs up when standard input ends. Standard library only: it runs in the sandbox's Python.
 """
 
@@ -12,6 +13,7 @@ import pty
 import select
 import signal
 import sys
+import termios
 
 _CHUNK = 65536
 _STDIN, _STDOUT = 0, 1
@@ -21,6 +23,7 @@ def main() -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.execvp(sys.argv[1], sys.argv[1:])
+    _add_no_carriage_returns(terminal)
     try:
         _relay(terminal)
     finally:
@@ -29,6 +32,12 @@ def main() -> None:
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
     os._exit(code if code >= 0 else 128 - code)
+
+
+def _add_no_carriage_returns(terminal: int) -> None:
+    settings = termios.tcgetattr(terminal)
+    settings[1] &= ~termios.ONLCR
+    termios.tcsetattr(terminal, termios.TCSANOW, settings)
 
 
 def _relay(terminal: int) -> None:

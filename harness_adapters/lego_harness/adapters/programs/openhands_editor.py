@@ -25,7 +25,7 @@ from typing import Annotated, Any, Literal
 from openhands.sdk.utils.path import is_host_absolute_path
 from openhands.tools.file_editor.editor import FileEditor
 from openhands.tools.file_editor.exceptions import EditorToolParameterInvalidError, ToolError
-from pydantic import AfterValidator, Base64Bytes, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 
 _EXEC_LIMIT_S = 90
 _MAX_ANSWER_BYTES = 32 * 2**20
@@ -39,13 +39,17 @@ def _plain(name: str) -> str:
     return name
 
 
+def _decoded(data: object) -> bytes | None:
+    return None if data is None else base64.b64decode(str(data), validate=True)
+
+
 class Found(BaseModel, extra="forbid"):
     """What lies at a path, as `inner_files.py` tells it; untrusted."""
 
     kind: Literal["missing", "file", "folder", "other"] = Field(alias="is")
     size: int = Field(default=0, ge=0, le=2**40)
     mtime_ns: int = Field(default=0, ge=0, lt=2**63)
-    data: Base64Bytes | None = None
+    data: Annotated[bytes | None, BeforeValidator(_decoded)] = None
     entries: list[tuple[Annotated[str, AfterValidator(_plain)], bool]] = Field(default=[], max_length=5000)
 
 
@@ -131,7 +135,8 @@ class MirrorEditor(FileEditor):
                 (path / name).mkdir(parents=True, exist_ok=True) if is_folder else (path / name).touch()
         if found.kind == "file":
             path.write_bytes(found.data or b"")
-            os.truncate(path, found.size)  # of a larger one only the size is known, which the SDK refuses
+            if found.data is None:  # too large: only its size is known, for which the SDK refuses it
+                os.truncate(path, found.size)
             os.utime(path, ns=(found.mtime_ns, found.mtime_ns))
 
     def _part_as_inside(self, part: Any) -> Any:

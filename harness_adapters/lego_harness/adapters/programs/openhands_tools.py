@@ -14,8 +14,8 @@ is opened there; answers from inside are untrusted. Sub-agents find the same too
 from __future__ import annotations
 
 import os
+import secrets
 import shlex
-import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,13 +27,13 @@ from openhands.tools.file_editor import FileEditorTool
 from openhands.tools.terminal import TerminalTool
 from openhands.tools.terminal.constants import CMD_OUTPUT_PS1_END
 from openhands.tools.terminal.impl import TerminalExecutor
+from openhands.tools.terminal.terminal import TerminalInterface
 from openhands_editor import MirrorEditor, SandboxFiles
 
 WORKSPACE = "/workspace"
 _VARIABLES = ("PS1", "PS2", "TERM", "PAGER", "GIT_PAGER", "AI_AGENT")
 """What the SDK sets for its shell."""
 _START_LIMIT_S = 60.0
-_SETTLED_S = 0.1
 
 
 class Inside:
@@ -54,7 +54,7 @@ class SandboxTerminal(TerminalTool):
 
     @classmethod
     def create(cls, conv_state: Any, **settings: Any) -> Sequence[TerminalTool]:
-        return super().create(_no_state(conv_state, "/"), executor=_terminal(), **settings)
+        return super().create(_no_state(conv_state, "/"), executor=_Terminal(), **settings)
 
 
 class SandboxFileEditor(FileEditorTool):
@@ -85,14 +85,23 @@ def act_inside(prefix: Sequence[str], *, programs: str, home: Path) -> None:
     register_tool(SandboxFileEditor.name, SandboxFileEditor)
 
 
-def _terminal() -> TerminalExecutor:
-    shell = Inside.home / "shell"
-    if not shell.exists():
-        shell.write_text(_shell())
-        shell.chmod(0o700)
-    executor = TerminalExecutor(working_dir="/", terminal_type="subprocess", shell_path=str(shell))
-    _await_prompt(executor)
-    return executor
+class _Terminal(TerminalExecutor):
+    """The SDK's terminal with a shell inside, used only once that shows its prompt.
+
+    The SDK waits one second, and would take a later prompt for the end of its first command.
+    """
+
+    def __init__(self) -> None:
+        shell = Inside.home / "shell"
+        if not shell.exists():
+            _write_script(shell, _shell())
+        super().__init__(working_dir="/", terminal_type="subprocess", shell_path=str(shell))
+        _await_prompt(self.session.terminal)
+
+    def _reset_single_session(self) -> Any:
+        observation = super()._reset_single_session()
+        _await_prompt(self.session.terminal)
+        return observation
 
 
 def _shell() -> str:
@@ -100,31 +109,34 @@ def _shell() -> str:
     prefix, bash = shlex.join(Inside.prefix), shlex.join([*_python("inner_terminal.py"), "bash"])
     variables = [f'{name}="${name}"' for name in _VARIABLES]
     variables.append(shlex.quote(f"INPUTRC={Inside.programs}/inner_inputrc"))
-    return f'#!/bin/sh\nstty raw -echo\n{prefix} env {" ".join(variables)} {bash} "$@"\nexit $?\n'
+    return f'stty raw -echo\n{prefix} env {" ".join(variables)} {bash} "$@"\nexit $?\n'
 
 
-def _await_prompt(executor: TerminalExecutor) -> None:
-    """The SDK waits one second; a sandbox on a busy machine may take longer to show its prompt."""
+def _await_prompt(terminal: TerminalInterface) -> None:
+    """Until everything that was typed has been read: commands end in the order they were typed in."""
+    token = secrets.token_hex(4)
+    terminal.send_keys(f"printf '%s%s\\n' ready- {token}")
     deadline = time.monotonic() + _START_LIMIT_S
-    shown, since = "", time.monotonic()
     while time.monotonic() < deadline:
-        screen = executor.session.terminal.read_screen()
-        if screen != shown:
-            shown, since = screen, time.monotonic()
-        is_prompt = shown.rstrip().endswith(CMD_OUTPUT_PS1_END.rstrip())
-        if is_prompt and time.monotonic() - since > _SETTLED_S:
-            executor.session.terminal.clear_screen()
+        screen = terminal.read_screen()
+        _, ready, prompt = screen.rpartition(f"ready-{token}")
+        if ready and prompt.rstrip().endswith(CMD_OUTPUT_PS1_END.rstrip()):
+            terminal.clear_screen()
             return
-        time.sleep(0.02)
-    raise RuntimeError(f"no shell in the sandbox within {_START_LIMIT_S:.0f} s; it said: {shown[-500:]!r}")
+        time.sleep(0.01)
+    raise RuntimeError(f"no shell in the sandbox within {_START_LIMIT_S:.0f} s; it said: {screen[-500:]!r}")
 
 
 def _hide_tmux(home: Path) -> None:
     """Where the SDK finds tmux, a reset of its terminal would open one on the host."""
-    (home / "bin").mkdir(exist_ok=True)
-    refusing = shutil.which("false")
-    (home / "bin" / "tmux").symlink_to(refusing or os.devnull)
+    (home / "bin").mkdir()
+    _write_script(home / "bin" / "tmux", "exit 1\n")
     os.environ["PATH"] = f"{home / 'bin'}:{os.environ['PATH']}"
+
+
+def _write_script(path: Path, lines: str) -> None:
+    path.write_text(f"#!/bin/sh\n{lines}")
+    path.chmod(0o700)
 
 
 def _no_state(conv_state: Any, folder: str) -> Any:
