@@ -80,6 +80,8 @@ class RolloutConfig(Section):
 class TrainConfig(Section):
     steps: int = Field(default=126, ge=1)
     learning_rate: float = Field(default=1e-6, ge=0)
+    learning_rate_left: float = Field(default=1.0, ge=0, le=1)
+    """Share of the learning rate that is left at the last step; it falls linearly. 1 is constant."""
     adam_betas: tuple[Fraction, Fraction] = (0.9, 0.999)
     adam_eps: float = Field(default=1e-8, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)

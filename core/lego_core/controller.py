@@ -56,7 +56,7 @@ class Rollouts(Protocol):
 class TrainerClient(Protocol):
     """The trainer, wherever it runs."""
 
-    async def train_step(self, samples: Sequence[Sample]) -> TrainMetrics: ...
+    async def train_step(self, samples: Sequence[Sample], step: int) -> TrainMetrics: ...
 
     async def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None: ...
 
@@ -109,7 +109,7 @@ class Controller:
         clock.lap("rollout")
         batch = make_batch(groups, advantage_std=self.recipe.train.advantage_std)
         self._stage("train", step)
-        metrics = await self.trainer.train_step(batch.samples) if batch.samples else None
+        metrics = await self.trainer.train_step(batch.samples, step) if batch.samples else None
         clock.lap("train")
         record = _step_record(step, groups, batch, metrics, clock)
         if step % self.recipe.train.checkpoint_every == 0 or step == self.recipe.train.steps:

@@ -66,7 +66,7 @@ class RememberingTrainer:
         self.trained: list[str] = []
         self.published: list[int] = []
 
-    async def train_step(self, samples: Sequence[Sample]) -> TrainMetrics:
+    async def train_step(self, samples: Sequence[Sample], step: int) -> TrainMetrics:
         await asyncio.sleep(0.01)
         self.trained += dict.fromkeys(s.rollout_id for s in samples)
         return TrainMetrics(

@@ -1,4 +1,4 @@
-"""AdamW from the recipe, and the guard in front of it.
+"""AdamW from the recipe, its learning rate, and the guard in front of it.
 
 Invariant: no non-finite gradient ever reaches the weights.
 """
@@ -14,7 +14,7 @@ from lego_core.training.model import Policy
 
 
 def make_optimizer(model: Policy, config: TrainConfig) -> torch.optim.AdamW:
-    """AdamW over every parameter, constant learning rate."""
+    """AdamW over every parameter."""
     return torch.optim.AdamW(
         model.parameters(),
         lr=config.learning_rate,
@@ -22,6 +22,18 @@ def make_optimizer(model: Policy, config: TrainConfig) -> torch.optim.AdamW:
         eps=config.adam_eps,
         weight_decay=config.weight_decay,
     )
+
+
+def learning_rate(config: TrainConfig, step: int) -> float:
+    """Of a 1-based step: linear from `learning_rate` to the share of it that is left at the last one."""
+    done = (step - 1) / max(1, config.steps - 1)
+    return config.learning_rate * (1 - done * (1 - config.learning_rate_left))
+
+
+def set_learning_rate(optimizer: torch.optim.AdamW, rate: float) -> None:
+    """For every parameter."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
 
 
 def clip_gradients(model: Policy, max_norm: float) -> float:

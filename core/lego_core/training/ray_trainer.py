@@ -33,8 +33,8 @@ class TrainerActor:
         self._trainer = Trainer(spec)
         return os.getpid()
 
-    def train_step(self, samples: Sequence[Sample]) -> TrainMetrics:
-        return self._trainer.train_step(samples)
+    def train_step(self, samples: Sequence[Sample], step: int) -> TrainMetrics:
+        return self._trainer.train_step(samples, step)
 
     def export(self, path: Path) -> None:
         self._trainer.export(path)
@@ -53,8 +53,8 @@ class RayTrainer:
     actor: Any
     pid: int
 
-    async def train_step(self, samples: Sequence[Sample]) -> TrainMetrics:
-        return await _answer(self.actor.train_step.remote(tuple(samples)), "a training step")
+    async def train_step(self, samples: Sequence[Sample], step: int = 1) -> TrainMetrics:
+        return await _answer(self.actor.train_step.remote(tuple(samples), step), "a training step")
 
     async def export(self, path: Path) -> None:
         await _answer(self.actor.export.remote(path), f"exporting weights to {path}")

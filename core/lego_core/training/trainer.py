@@ -9,7 +9,7 @@ are the numbers the update computes anyway, so it needs no extra pass and its ra
 updates run one pass without gradient to know each rollout's ratio before its loss.
 
 Invariant: a step that raises TrainingError has not touched the weights with the update it refused.
-Owns no schedule, no process and no publishing.
+Owns no process and no publishing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lego_core.errors import TrainingError
 from lego_core.training.checkpoint import load_checkpoint, save_checkpoint
 from lego_core.training.logprobs import DeviceBatch, TokenScores, score_tokens, to_device
 from lego_core.training.model import load_policy, write_weights
-from lego_core.training.optimizer import clip_gradients, make_optimizer
+from lego_core.training.optimizer import clip_gradients, learning_rate, make_optimizer, set_learning_rate
 from lego_core.training.routing_replay import (
     RouterAgreement,
     check_routes,
@@ -86,10 +86,12 @@ class Trainer:
         model = load_policy(spec.model_dir, dtype=self._dtype, device=self._device, experts=spec.experts)
         return model, install_replay(model)
 
-    def train_step(self, samples: Sequence[Sample]) -> TrainMetrics:
-        """`updates_per_batch` optimizer updates on one batch; raises TrainingError."""
+    def train_step(self, samples: Sequence[Sample], step: int = 1) -> TrainMetrics:
+        """`updates_per_batch` optimizer updates on one batch; raises TrainingError. `step`, 1-based,
+        is the run's: the learning rate follows from it alone, so that a resumed run has the same."""
         started = time.monotonic()
         self._check(samples)
+        set_learning_rate(self._optimizer, learning_rate(self._config, step))
         batches, rollouts, counts = self._prepare(samples)
         reference = self._score_all(batches, self._reference)
         router = RouterAgreement()

@@ -125,6 +125,16 @@ def trained_logp(trained, sample):
     return -frozen.mean_abs_dlogp
 
 
+@pytest.mark.parametrize(("step", "share"), [(1, 1.0), (6, 0.6), (11, 0.2)])
+def test_the_learning_rate_falls_linearly_to_what_is_left_of_it(model_dir, tmp_path, step, share):
+    falling = trainer(model_dir, learning_rate=1e-2, learning_rate_left=0.2, steps=11)
+    constant = trainer(model_dir, learning_rate=1e-2 * share, steps=11)
+    falling.train_step(batch(2), step)
+    constant.train_step(batch(2), step)
+    got, expected = weights(falling, tmp_path), weights(constant, tmp_path)
+    assert all(torch.equal(got[name], expected[name]) for name in expected)
+
+
 def test_a_learning_rate_of_zero_moves_nothing(model_dir, tmp_path):
     trained = trainer(model_dir, learning_rate=0)
     before = weights(trained, tmp_path)
