@@ -42,16 +42,24 @@ class CaptureProxy:
     """Serves the sessions of one rollout worker from `start` to `close`."""
 
     def __init__(
-        self, engine: Engine, renderer: Renderer, *, socket_dir: Path, tap: Tap | None = None
+        self,
+        engine: Engine,
+        renderer: Renderer,
+        *,
+        socket_dir: Path,
+        tap: Tap | None = None,
+        on_unknown: Callable[[str], None] | None = None,
     ) -> None:
-        self._engine, self._renderer, self._tap = engine, renderer, tap
+        """`on_unknown` is told of a secret that opens nothing, and may open a session for it."""
+        self._engine, self._renderer, self._tap, self._on_unknown = engine, renderer, tap, on_unknown
         self._folder, self._socket_path = socket_dir, socket_dir / "proxy.sock"
         self._sessions: dict[bytes, Session] = {}  # by digest: look-up time says nothing of a secret
         self._runner: web.AppRunner | None = None
         self._address = ""
 
-    async def start(self) -> None:
-        """Listen. Raises OSError when the socket directory cannot be used; `close` then tidies up."""
+    async def start(self, *, port: int = 0) -> None:
+        """Listen. Raises OSError when the socket directory or the port cannot be used; `close` then
+        tidies up."""
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_route("*", "/rollout/{secret}{tail:/?.*}", self._serve)
         app.router.add_route("*", "/{tail:.*}", self._nothing_here)
@@ -60,7 +68,7 @@ class CaptureProxy:
         runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=SHUTDOWN_S)
         self._runner = runner
         await runner.setup()
-        listener = socket.create_server(("127.0.0.1", 0))
+        listener = socket.create_server(("127.0.0.1", port))
         await web.SockSite(runner, listener).start()
         await web.UnixSite(runner, self._socket_path).start()
         self._socket_path.chmod(0o666)  # sandboxes may run as another user; the secret protects
@@ -75,9 +83,11 @@ class CaptureProxy:
             await self._runner.cleanup()
         self._socket_path.unlink(missing_ok=True)
 
-    def open_session(self, rollout_id: str, sampling: Sampling, budget: Budget) -> Session:
+    def open_session(
+        self, rollout_id: str, sampling: Sampling, budget: Budget, *, secret: str = ""
+    ) -> Session:
         """A session with a secret of its own, ready for a harness. Needs a started proxy."""
-        secret = secrets.token_urlsafe(32)
+        secret = secret or secrets.token_urlsafe(32)
         key, path = _digest(secret), f"/rollout/{secret}"
         session = Session(
             rollout_id=rollout_id,
@@ -99,7 +109,7 @@ class CaptureProxy:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         tail = request.match_info["tail"]
         dialect = dialect_of(tail, request.headers)
-        session = self._sessions.get(_digest(request.match_info["secret"]))
+        session = self._session(request.match_info["secret"])
         if session is None:
             return error_response(dialect, Refusal("no rollout has this address", HTTPStatus.UNAUTHORIZED))
         try:
@@ -121,6 +131,12 @@ class CaptureProxy:
             return error_response(
                 dialect, session.end(StopReason.FAILED_ALIGNMENT, f"the proxy failed: {error!r}")
             )
+
+    def _session(self, secret: str) -> Session | None:
+        key = _digest(secret)
+        if key not in self._sessions and self._on_unknown is not None:
+            self._on_unknown(secret)
+        return self._sessions.get(key)
 
     async def _nothing_here(self, request: web.Request) -> web.StreamResponse:
         return error_response(CHAT, Refusal("no rollout has this address", HTTPStatus.UNAUTHORIZED))
