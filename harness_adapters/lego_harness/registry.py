@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lego_harness.adapters.base import Adapter, HarnessOptions
+from lego_harness.adapters.base import Adapter
 from lego_harness.adapters.claude_code import claude_code
 from lego_harness.adapters.codex import codex
-from lego_harness.adapters.command import CommandAdapter, CommandConfig
+from lego_harness.adapters.command import command
 from lego_harness.adapters.install import CLAUDE_CODE, CODEX, MINI_SWE, OPENCODE, OPENHANDS
 from lego_harness.adapters.mini_swe import mini_swe
 from lego_harness.adapters.opencode import opencode
 from lego_harness.adapters.openhands import openhands
+from lego_harness.adapters.options import HarnessOptions
 from lego_harness.errors import UsageError
 
 _ADAPTERS: dict[str, Callable[[HarnessOptions], Adapter]] = {
@@ -20,19 +21,12 @@ _ADAPTERS: dict[str, Callable[[HarnessOptions], Adapter]] = {
     OPENCODE.name: opencode,
     CODEX.name: codex,
     OPENHANDS.name: openhands,
+    "command": command,
 }
 
 
-def get_adapter(
-    name: str, options: HarnessOptions | None = None, command: CommandConfig | None = None
-) -> Adapter:
+def get_adapter(name: str, options: HarnessOptions | None = None) -> Adapter:
     """A new adapter of the named harness, not started; raises UsageError."""
-    options = options or HarnessOptions()
-    if name == CommandAdapter.name:
-        if command is None:
-            raise UsageError("harness 'command' needs to be told what to run: a table [harness.command]")
-        return CommandAdapter(command, options)
     if name not in _ADAPTERS:
-        known = ", ".join((*_ADAPTERS, CommandAdapter.name))
-        raise UsageError(f"harness {name!r} is unknown; expected one of: {known}")
-    return _ADAPTERS[name](options)
+        raise UsageError(f"harness {name!r} is unknown; expected one of: {', '.join(_ADAPTERS)}")
+    return _ADAPTERS[name](options or HarnessOptions())

@@ -14,17 +14,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from lego_harness.adapters.base import Adapter, HarnessOptions
-from lego_harness.adapters.command import CommandConfig
+import numpy as np
+
+from lego_harness.adapters.base import Adapter
+from lego_harness.adapters.options import HarnessOptions
 from lego_harness.grading.grader import Grader
 from lego_harness.proxy.app import CaptureProxy
+from lego_harness.proxy.patience import PatientEngine
 from lego_harness.proxy.render import Renderer
 from lego_harness.registry import get_adapter
 from lego_harness.rollout import RolloutRunner, RolloutSpec
 from lego_harness.sandbox.choose import choose_backend
 from lego_harness.tasks.folder import load_task
 from lego_harness.tasks.synth import SynthTask, generate, write_task
-from lego_harness.types import Budget, GenerateRequest, Generation, Sampling, Trajectory
+from lego_harness.types import Branch, Budget, GenerateRequest, Generation, Sampling, Trajectory, Turn
 from tests.support.scripted_engine import ScriptedEngine, Step, say
 
 MAX_MODEL_LEN = {"openhands": 131_072, "opencode": 131_072}
@@ -41,9 +44,10 @@ ARGUMENT = {"codex": "cmd"}
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
-def run_command(harness: str, command: str) -> dict[str, Any]:
-    """A reply that runs a command."""
-    return say("", (TOOL[harness], {ARGUMENT.get(harness, "command"): command}))
+def run_command(harness: str, *commands: str) -> dict[str, Any]:
+    """A reply that runs a command, or several at once."""
+    argument = ARGUMENT.get(harness, "command")
+    return say("", *((TOOL[harness], {argument: command}) for command in commands))
 
 
 def finish(harness: str) -> dict[str, Any]:
@@ -63,6 +67,24 @@ def solve(harness: str, task: SynthTask) -> list[Step]:
     ]
 
 
+def conserves(trajectory: Trajectory) -> bool:
+    """Every sampled token is trained once, in one branch, behind the very context it was sampled from."""
+    owned = sum(int(branch.mask.sum()) for branch in trajectory.branches)
+    return owned == trajectory.num_sampled and all(
+        sum(_owns(branch, turn) for branch in trajectory.branches) == 1 for turn in trajectory.turns
+    )
+
+
+def _owns(branch: Branch, turn: Turn) -> bool:
+    start = len(turn.context_ids)
+    sampled = slice(start, start + len(turn.sampled_ids))
+    return (
+        np.array_equal(branch.ids[:start], turn.context_ids)
+        and np.array_equal(branch.ids[sampled], turn.sampled_ids)
+        and bool(branch.mask[sampled].all())
+    )
+
+
 def label_of(pid: int) -> str:
     """The label of the sandboxes that a worker process makes."""
     return f"test-real-{pid}"
@@ -77,7 +99,6 @@ class Worker:
         harness: str,
         backend: str,
         options: HarnessOptions | None = None,
-        command: CommandConfig | None = None,
     ) -> None:
         from lego_core.tiny.tokenizer import bootstrap_tokenizer
 
@@ -85,9 +106,9 @@ class Worker:
         self._renderer = Renderer.load(folder / "model", max_model_len=MAX_MODEL_LEN.get(harness, 32_768))
         self._engine = _Engines()
         self._folder = folder
-        self.adapter: Adapter = get_adapter(harness, options, command)
+        self.adapter: Adapter = get_adapter(harness, options)
         self.backend = choose_backend(backend)
-        self.proxy = CaptureProxy(self._engine, self._renderer, socket_dir=folder)
+        self.proxy = CaptureProxy(PatientEngine(self._engine), self._renderer, socket_dir=folder)
         label = label_of(os.getpid())
         self.runner = RolloutRunner(
             proxy=self.proxy,
@@ -108,6 +129,15 @@ class Worker:
 
         def step(request: GenerateRequest) -> Generation:
             reply = replies[int(request.request_id.rpartition(".t")[2])]
+            return self._engine.current.generation(request, self._renderer.encode_assistant(reply))
+
+        return step
+
+    def by_text(self, choose: Callable[[str], Mapping[str, Any]]) -> Callable[[GenerateRequest], Generation]:
+        """A step whose reply is chosen by what the context says."""
+
+        def step(request: GenerateRequest) -> Generation:
+            reply = choose(self._renderer.vocabulary.decode(request.context_ids.tolist()))
             return self._engine.current.generation(request, self._renderer.encode_assistant(reply))
 
         return step

@@ -30,16 +30,6 @@ class Endpoint:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HarnessOptions:
-    """What a run chooses about its harness, whichever it is."""
-
-    subagents: bool = False
-    """Offer the program's own tool for sub-agents, where it has one."""
-    context_tokens: int = 131_072
-    """The window the program is told of; it compacts its history near the end of it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class HarnessExit:
     """How the harness process ended. Its output is untrusted and bounded."""
 

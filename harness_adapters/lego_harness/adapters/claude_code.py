@@ -7,9 +7,9 @@ Its logs lie in `~/.claude/projects`.
 
 from __future__ import annotations
 
-from lego_harness.adapters.base import HarnessOptions
 from lego_harness.adapters.inside import Inside, InsideAdapter
 from lego_harness.adapters.install import CLAUDE_CODE
+from lego_harness.adapters.options import HarnessOptions
 
 _FLAGS = (
     *("-p", "--output-format", "json", "--dangerously-skip-permissions"),

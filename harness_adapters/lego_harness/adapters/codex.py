@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 
-from lego_harness.adapters.base import HarnessOptions
 from lego_harness.adapters.inside import HOME, Inside, InsideAdapter
 from lego_harness.adapters.install import CODEX
+from lego_harness.adapters.options import HarnessOptions
 
 _CATALOGUE = ".codex/models.json"
 _CONFIG = f"""

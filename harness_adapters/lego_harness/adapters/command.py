@@ -1,24 +1,8 @@
-"""`command`: any program of yours that speaks one of the proxy's dialects.
+"""`command`: any program that speaks one of the proxy's dialects, as a table describes it.
 
-    [harness]
-    name = "command"
-    [harness.command]
-    argv = ["/opt/agent/run", "--api", "{url}/v1", "--model", "{model}", "--task", "{instruction_file}"]
-    env = { OPENAI_API_KEY = "dummy" }
-    mounts = { "/opt/agent" = "/srv/agent-1.2" }
-
-Words of `argv` and values of `env` may hold
-
-    {url}               where the dialects are served: `{url}/v1/chat/completions`, …
-    {socket} {path}     the same without TCP: the proxy's unix socket, and what stands before `/v1`
-    {model}             the model name to send
-    {context_tokens}    the run's window
-    {instruction_file}  a file with the task's instruction, which also comes on stdin
-    {sandbox}           on the host only: a JSON list, the argv before a command that is to run in the sandbox
-
-In the sandbox it starts in the workspace; on the host in an empty folder that is its home, and there it
-is trusted: whatever the model wants to run must go through `{sandbox}`. Either way its environment is
-what `env` says. Knows nothing of what it runs.
+`options.py` has the table. The program runs in the sandbox, behind the same forwarder as our own harnesses, or
+on the host; its environment is what the table says. Invariant: when `run` returns, raises or is cancelled,
+the program's session is dead and its home is gone. Knows nothing of what it runs.
 """
 
 from __future__ import annotations
@@ -29,13 +13,11 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-
-from lego_harness.adapters.base import Endpoint, HarnessExit, HarnessOptions
+from lego_harness.adapters.base import Endpoint, HarnessExit
 from lego_harness.adapters.inside import FORWARDER, HOME, exit_inside, filled, forwarded, values_inside
-from lego_harness.errors import SetupError
+from lego_harness.adapters.options import CommandConfig, HarnessOptions
+from lego_harness.errors import SetupError, UsageError
 from lego_harness.sandbox.base import PROXY_SOCKET, Limits, Mount, Sandbox
 from lego_harness.sandbox.processes import run_bounded
 from lego_harness.types import Task
@@ -45,32 +27,11 @@ _KEEP_STDIN = ("/bin/sh", "-c", f'cat > "$HOME/{_FILE}" && exec "$@" < "$HOME/{_
 _OUTPUT_BYTES = 20_000
 
 
-class CommandConfig(BaseModel):
-    """The table `[harness.command]`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    argv: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
-    env: dict[str, str] = {}
-    place: Literal["sandbox", "host"] = "sandbox"
-    mounts: dict[str, str] = {}
-    """Path inside the sandbox → host path that is shown there, read-only."""
-    version: str = "unknown"
-    """Names the program in the run's records."""
-    exit_codes: tuple[int, ...] = (0,)
-    """Those that say nothing went wrong with the program itself."""
-    memory_mb: int = Field(default=1024, ge=64)
-    """Of the sandbox."""
-
-    @model_validator(mode="after")
-    def _fits_its_place(self) -> CommandConfig:
-        if self.place == "sandbox" and any("{sandbox}" in word for word in (*self.argv, *self.env.values())):
-            raise ValueError('{sandbox} enters the sandbox from outside, expected it with place = "host"')
-        if self.place == "host" and self.mounts:
-            raise ValueError(
-                'mounts are shown to a program in the sandbox, expected none with place = "host"'
-            )
-        return self
+def command(options: HarnessOptions) -> CommandAdapter:
+    """The table's program; raises UsageError where there is no table."""
+    if options.command is None:
+        raise UsageError("harness 'command' needs to be told what to run: a table [harness.command]")
+    return CommandAdapter(options.command, context_tokens=options.context_tokens)
 
 
 class CommandAdapter:
@@ -78,8 +39,8 @@ class CommandAdapter:
 
     name = "command"
 
-    def __init__(self, config: CommandConfig, options: HarnessOptions) -> None:
-        self._config, self._options = config, options
+    def __init__(self, config: CommandConfig, *, context_tokens: int) -> None:
+        self._config, self._context_tokens = config, context_tokens
         self.version = config.version
         self.limits = Limits(memory_mb=config.memory_mb)
 
@@ -144,7 +105,7 @@ class CommandAdapter:
             )
 
     def _filled(self, values: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-        values = {**values, "{context_tokens}": str(self._options.context_tokens)}
+        values = {**values, "{context_tokens}": str(self._context_tokens)}
         argv = [filled(word, values) for word in self._config.argv]
         return argv, {name: filled(value, values) for name, value in self._config.env.items()}
 

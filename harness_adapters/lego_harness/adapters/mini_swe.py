@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lego_harness.adapters.base import Endpoint, HarnessExit, HarnessOptions
+from lego_harness.adapters.base import Endpoint, HarnessExit
 from lego_harness.adapters.forked import Forked
 from lego_harness.adapters.install import MINI_SWE
+from lego_harness.adapters.options import HarnessOptions
 from lego_harness.errors import UsageError
 from lego_harness.sandbox.base import Limits, Mount, Sandbox
 from lego_harness.types import Task

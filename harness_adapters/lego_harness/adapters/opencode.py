@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lego_harness.adapters.base import HarnessOptions
 from lego_harness.adapters.inside import Inside, InsideAdapter, installed_inside
 from lego_harness.adapters.install import OPENCODE
+from lego_harness.adapters.options import HarnessOptions
 
 _ENV = {
     "OPENCODE_DISABLE_AUTOUPDATE": "1",

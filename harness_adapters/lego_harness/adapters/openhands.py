@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lego_harness.adapters.base import Endpoint, HarnessExit, HarnessOptions
+from lego_harness.adapters.base import Endpoint, HarnessExit
 from lego_harness.adapters.forked import Forked
 from lego_harness.adapters.install import OPENHANDS
+from lego_harness.adapters.options import HarnessOptions
 from lego_harness.sandbox.base import Limits, Mount, Sandbox
 from lego_harness.types import Task
 

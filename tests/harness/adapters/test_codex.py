@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lego_harness.adapters.base import HarnessOptions
 from lego_harness.adapters.install import CODEX
+from lego_harness.adapters.options import HarnessOptions
 from lego_harness.registry import get_adapter
 from tests.support.told import SECRET, told_by
 

@@ -15,7 +15,8 @@ import pytest
 from pydantic import ValidationError
 
 from lego_harness.adapters.base import HarnessExit
-from lego_harness.adapters.command import CommandAdapter, CommandConfig
+from lego_harness.adapters.command import CommandAdapter
+from lego_harness.adapters.options import CommandConfig, HarnessOptions
 from lego_harness.errors import SetupError, UsageError
 from lego_harness.registry import get_adapter
 from lego_harness.sandbox.base import Phase, Sandbox, SandboxSpec
@@ -51,7 +52,7 @@ while True:
 
 
 def command(*argv: str, **table: Any) -> CommandAdapter:
-    adapter = get_adapter("command", command=CommandConfig(argv=argv, **table))
+    adapter = get_adapter("command", HarnessOptions(command=CommandConfig(argv=argv, **table)))
     assert isinstance(adapter, CommandAdapter)
     return adapter
 
@@ -144,7 +145,7 @@ async def test_a_program_of_twenty_lines_repairs_a_task_for_a_reward_of_1(place:
     table = CommandConfig(
         argv=(python, "-c", AGENT, "{url}", own_prefix), env={"MODEL": "{model}"}, place=place
     )
-    worker = Worker(tmp_path, "command", "bubblewrap", command=table)
+    worker = Worker(tmp_path, "command", "bubblewrap", HarnessOptions(command=table))
     await worker.proxy.start()
     repair = f"sed -i 's@ [-+*/] @ {worker.synth.wanted.operator} @' {worker.synth.file}"
     steps = [say("", ("run", {"command": f"cat {worker.synth.file}"})), say("", ("run", {"command": repair}))]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lego_harness.adapters.base import HarnessOptions
 from lego_harness.adapters.install import CLAUDE_CODE, CODEX, OPENCODE, Harness
+from lego_harness.adapters.options import HarnessOptions
 from lego_harness.errors import SetupError
 from lego_harness.registry import get_adapter
 from tests.support.told import SECRET, TASK, told_by

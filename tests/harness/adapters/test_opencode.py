@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lego_harness.adapters.base import HarnessOptions
 from lego_harness.adapters.install import OPENCODE
+from lego_harness.adapters.options import HarnessOptions
 from lego_harness.registry import get_adapter
 from tests.support.told import told_by
 
