@@ -32,6 +32,8 @@ class Family:
     """Which replies the template shows as they were sampled, by their reasoning."""
     keeps_old_turns: bool
     """Whether turns are still shown as they were sampled when the user has spoken again."""
+    shows_old_thoughts: bool = False
+    """Whether the thought of a turn is still shown when the user has spoken again."""
     late_system: bool = True
     """Whether it shows a system message behind the first message."""
 
@@ -83,6 +85,7 @@ FAMILIES = {
         form="XML-style tags",
         thoughts="any",
         keeps_old_turns=True,
+        shows_old_thoughts=True,
         late_system=False,
     ),
     "qwen3.6-preserved-off": Family(
@@ -92,6 +95,16 @@ FAMILIES = {
         form="XML-style tags",
         thoughts="never",
         keeps_old_turns=True,
+        shows_old_thoughts=True,
+        late_system=False,
+    ),
+    "qwen3.8": Family(
+        template="qwen3_8",
+        prompt="<think>\n",
+        form="XML-style tags",
+        thoughts="any",
+        keeps_old_turns=True,
+        shows_old_thoughts=True,
         late_system=False,
     ),
 }

@@ -119,7 +119,7 @@ def test_an_answer_of_others_is_shown_as_before_a_new_question(
     )
     assert ids == renderer.render(messages, add_generation_prompt=False)
     has_thought = "Hm." in text(renderer, ids)
-    assert has_thought == ALL[name].options.get("preserve_thinking", False)
+    assert has_thought == ALL[name].shows_old_thoughts
 
 
 @all_families
@@ -215,6 +215,7 @@ def test_a_delta_does_not_merge_with_what_was_sampled(families: dict[str, Render
     newline = renderer.vocabulary.encode("\n")
     assert len(renderer.vocabulary.encode("\n\n")) == 1, "the tokenizer merges two newlines"
     assert renderer.render_delta([user("x")])[:1] == newline
+    assert renderer.render_delta([]) == newline
     assert renderer.vocabulary.decode(newline * 2) == "\n\n"
     assert renderer.parse(renderer.vocabulary.decode(newline * 2)).calls == ()
 
@@ -258,7 +259,7 @@ def test_system_messages_in_a_row_are_all_shown(families: dict[str, Renderer], n
         families[name], families[name].render_opening([system("One."), system("Two."), user("Hi.")])
     )
     between = "<|im_end|>\n<|im_start|>system\n" if ALL[name].late_system else "\n\n"
-    assert f"<|im_start|>system\nOne.{between}Two.<|im_end|>\n<|im_start|>user\nHi." in opening
+    assert f"One.{between}Two.<|im_end|>\n<|im_start|>user\nHi." in opening
 
 
 @all_families
@@ -324,5 +325,5 @@ def test_tools_stand_where_the_family_puts_them(families: dict[str, Renderer]) -
     for name, renderer in families.items():
         opening = text(renderer, renderer.render_opening([system("A-RULE"), user("Hi.")], [BASH]))
         is_behind = opening.index("# Tools") > opening.index("A-RULE")
-        assert is_behind == (not name.startswith(("qwen3.5", "qwen3.6")))
+        assert is_behind == (not name.startswith(("qwen3.5", "qwen3.6", "qwen3.8")))
         assert opening.count("<|im_start|>system\n") == 1
