@@ -9,6 +9,7 @@ of the output only its end, for people.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -30,8 +31,8 @@ class Forked:
         self._harness = harness
         self._program = _PROGRAMS / program
         self._settings = settings
-        self._server: ForkServer | None = None
-        self._starting = asyncio.Lock()
+        self._launch: asyncio.Task[ForkServer] | None = None
+        self._changing = asyncio.Lock()
         self._num_rollouts = 0
 
     async def check(self, version_of: str) -> None:
@@ -70,19 +71,37 @@ class Forked:
 
     async def close(self) -> None:
         """End the server and whatever it forked."""
-        if self._server is not None:
-            await self._server.close()
-            self._server = None
+        launch, self._launch = self._launch, None
+        if launch is None:
+            return
+        launch.cancel()
+        with contextlib.suppress(asyncio.CancelledError, SetupError):
+            await (await launch).close()
 
     async def _running_server(self) -> ForkServer:
-        name, version = self._harness.name, self._harness.version
-        async with self._starting:
-            if self._server is None or not self._server.is_alive:
+        async with self._changing:
+            if not self._is_usable():
                 await self.close()
-                self._server = await ForkServer.launch(self._python, self._program, self._environment())
-            if self._server.version != version:
-                raise SetupError(f"{name} says {self._server.version!r}, expected {version!r}")
-            return self._server
+                self._launch = asyncio.create_task(self._launched())
+            launch = self._launch
+        # A rollout that gives up waiting leaves the import to go on for the next one.
+        assert launch is not None
+        return await asyncio.shield(launch)
+
+    def _is_usable(self) -> bool:
+        if self._launch is None or self._launch.cancelled():
+            return False
+        if not self._launch.done():
+            return True
+        return self._launch.exception() is None and self._launch.result().is_alive
+
+    async def _launched(self) -> ForkServer:
+        name, version = self._harness.name, self._harness.version
+        server = await ForkServer.launch(self._python, self._program, self._environment())
+        if server.version != version:
+            await server.close()
+            raise SetupError(f"{name} says {server.version!r}, expected {version!r}")
+        return server
 
     def _environment(self) -> dict[str, str]:
         return {

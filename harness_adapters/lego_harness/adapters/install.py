@@ -25,6 +25,7 @@ from lego_harness.errors import LegoError, SetupError
 from lego_harness.text import one_line
 
 _REQUIREMENTS = Path(__file__).parent / "requirements"
+_PROGRAMS = Path(__file__).parent / "programs"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,10 +103,10 @@ def _locked(harness: Harness) -> Generator[None]:
         yield
 
 
-def _venv(python: Callable[[], str], *flags: str, then_import: str = "") -> Callable[[Harness, Path], None]:
+def _venv(python: Callable[[], str], *flags: str, compiled_by: str = "") -> Callable[[Harness, Path], None]:
     """Builds a venv of `python` from the harness's pins.
 
-    With the flag --no-compile only what `then_import` loads is compiled, a third of what lies there.
+    With the flag --no-compile only what `compiled_by`, a fork server, loads is compiled: a third.
     """
 
     def build(harness: Harness, folder: Path) -> None:
@@ -117,9 +118,12 @@ def _venv(python: Callable[[], str], *flags: str, then_import: str = "") -> Call
             [*pip, *flags, "-r", str(lock)],
             f"{harness.name} cannot be installed with pip; is the package index reachable?",
         )
-        if then_import:
+        if compiled_by:
+            load = (
+                f"import sys; sys.path.append({str(_PROGRAMS)!r}); import {compiled_by}; {compiled_by}.load()"
+            )
             env = {"PATH": os.defpath, "HOME": str(folder), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-            _run([inside, "-c", f"import {then_import}"], f"{harness.name} cannot be imported", env=env)
+            _run([inside, "-c", load], f"{harness.name} cannot be imported", env=env)
 
     return build
 
@@ -175,7 +179,7 @@ OPENHANDS = Harness(
     build=_venv(
         python312,
         *("--no-deps", "--no-compile", "--only-binary=:all:"),
-        then_import="openhands.tools, openhands.tools.terminal.impl, openhands.tools.file_editor.impl",
+        compiled_by="openhands_fork_server",
     ),
 )
 _HARNESSES = {harness.name: harness for harness in (MINI_SWE, CLAUDE_CODE, OPENCODE, CODEX, OPENHANDS)}
