@@ -51,7 +51,7 @@ def message(content: str, thought: str, calls: list[dict[str, Any]]) -> dict[str
 
 
 @all_families
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(content=TEXT, thought=TEXT, calls=CALLS)
 def test_what_is_said_is_read(
     families: dict[str, Renderer], name: str, content: str, thought: str, calls: list[dict[str, Any]]

@@ -75,7 +75,7 @@ def conversations(draw: st.DrawFn, family: Family) -> list[tuple[Message, list[M
 
 
 @each_family
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data(), has_tools=st.booleans(), has_system=st.booleans())
 def test_the_pieces_are_the_templates_own_rendering(
     families: dict[str, Renderer], name: str, data: st.DataObject, has_tools: bool, has_system: bool
@@ -90,7 +90,7 @@ def test_the_pieces_are_the_templates_own_rendering(
 
 
 @all_families
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data(), has_tools=st.booleans())
 def test_turns_of_others_are_shown_as_history(
     families: dict[str, Renderer], name: str, data: st.DataObject, has_tools: bool
@@ -129,7 +129,7 @@ def test_what_a_reply_is_sampled_behind(families: dict[str, Renderer], name: str
 
 
 @all_families
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(hostile=TEXT)
 def test_nothing_said_becomes_a_control_token(families: dict[str, Renderer], name: str, hostile: str) -> None:
     renderer = families[name]
