@@ -178,7 +178,7 @@ async def test_the_turn_budget_ends_an_agent_that_would_go_on(worker: Worker) ->
 
 
 async def test_the_wall_clock_ends_a_command_that_would_go_on(worker: Worker) -> None:
-    trajectory = await worker.run([run_command(HARNESS, "echo begun; sleep 1000")], max_seconds=15)
+    trajectory = await worker.run([run_command(HARNESS, "echo begun; sleep 1000")], max_seconds=30)
     assert trajectory.stop_reason is StopReason.TIMEOUT
     assert trajectory.grade is None
     assert len(trajectory.turns) == 1
@@ -204,6 +204,7 @@ async def test_a_killed_fork_server_fails_what_it_ran_and_is_started_again(worke
     assert trajectory.stop_reason is StopReason.FAILED_HARNESS
     assert "fork server" in trajectory.error
     assert watch.survivors(within_s=10) == []
+    await worker.adapter.start()
     again = await worker.run(solve(HARNESS, worker.synth))
     assert again.stop_reason is StopReason.COMPLETED
 
