@@ -95,6 +95,7 @@ async def open_cluster(
             recipe,
             WorkerConfig(
                 harness=recipe.harness.name,
+                options=recipe.harness.options,
                 sandbox=recipe.sandbox.backend,
                 model_dir=model_dir,
                 max_model_len=recipe.engine.max_model_len,

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from lego_harness.adapters.options import CommandConfig, HarnessOptions
 from lego_harness.errors import UsageError
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -47,7 +48,26 @@ class TasksConfig(Section):
 
 
 class HarnessConfig(Section):
-    name: Literal["mini-swe-agent", "claude-code"] = "mini-swe-agent"
+    """Which program, and what `HarnessOptions` says of it."""
+
+    name: Literal["mini-swe-agent", "claude-code", "opencode", "codex", "openhands", "command"] = (
+        "mini-swe-agent"
+    )
+    subagents: bool = False
+    context_tokens: int = Field(default=131_072, ge=1024)
+    command: CommandConfig | None = None
+
+    @model_validator(mode="after")
+    def _has_a_table_where_it_needs_one(self) -> HarnessConfig:
+        if (self.name == "command") != (self.command is not None):
+            raise ValueError('name = "command" and a table [harness.command] go together')
+        return self
+
+    @property
+    def options(self) -> HarnessOptions:
+        return HarnessOptions(
+            subagents=self.subagents, context_tokens=self.context_tokens, command=self.command
+        )
 
 
 class SandboxConfig(Section):
@@ -181,5 +201,7 @@ def _suggestion(loc: Sequence[Any]) -> str:
     keys = list(Recipe.model_fields)
     if len(loc) > 1 and isinstance(section := getattr(Recipe(), str(loc[0]), None), Section):
         keys = list(type(section).model_fields)
+    if loc[:-1] == ("harness", "command"):
+        keys = list(CommandConfig.model_fields)
     close = difflib.get_close_matches(str(loc[-1]), keys, n=1)
     return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(keys)})"

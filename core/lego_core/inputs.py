@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lego_core.config import Recipe
+from lego_core.tiny.script import SCRIPTS
 from lego_harness.errors import SetupError, UsageError
 from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.tasks.folder import load_pool
@@ -64,6 +65,11 @@ async def prepare_model(recipe: Recipe) -> Path:
     """Checkpoint folder of the starting policy; builds the tiny one where the recipe asks for it."""
     if recipe.model.path != "tiny":
         return _checkpoint(Path(recipe.model.path))
+    if recipe.harness.name not in SCRIPTS:
+        raise UsageError(
+            f"there is no tiny policy for {recipe.harness.name}, only for {', '.join(SCRIPTS)}; "
+            "set model.path to a checkpoint folder"
+        )
     # A process of its own: warming up takes a gigabyte, which this one would keep for the whole run.
     program = [sys.executable, "-m", "lego_core.tiny"]
     arguments = ["--harness", recipe.harness.name, "--sandbox", recipe.sandbox.backend]

@@ -61,7 +61,7 @@ async def _main(arguments: argparse.Namespace) -> None:
     recipe = _recipe(arguments)
     backend = choose_backend(recipe.sandbox.backend)
     await backend.check()
-    await get_adapter(recipe.harness.name).check()
+    await get_adapter(recipe.harness.name, recipe.harness.options).check()
     engine_kind = _engine_kind()
     writer = (
         RunWriter.resume(arguments.resume)

@@ -25,6 +25,26 @@ def test_a_sampler_that_cuts_the_distribution_is_refused() -> None:
         parse_recipe({"rollout": {"top_p": 0.9}})
 
 
+def test_any_program_is_a_harness_by_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(
+        '[harness]\nname = "command"\ncontext_tokens = 8192\n'
+        '[harness.command]\nargv = ["agent", "{url}"]\nenv = { KEY = "dummy" }\n'
+    )
+    options = load_recipe(path).harness.options
+    assert options.command is not None
+    assert (options.command.argv, options.command.env) == (("agent", "{url}"), {"KEY": "dummy"})
+    assert (options.context_tokens, options.subagents) == (8192, False)
+
+
+def test_a_program_without_its_table_a_table_without_its_program_and_unknown_keys_are_refused() -> None:
+    for harness in ({"name": "command"}, {"command": {"argv": ["agent"]}}):
+        with pytest.raises(UsageError, match=r"\[harness\.command\] go together"):
+            parse_recipe({"harness": harness})
+    with pytest.raises(UsageError, match=r"'harness\.command\.arg' \(did you mean 'argv'\?\)"):
+        parse_recipe({"harness": {"name": "command", "command": {"argv": ["agent"], "arg": "x"}}})
+
+
 def test_overrides_are_toml_values_and_names_need_no_quotes(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text("[train]\nlearning_rate = 1e-3\n")

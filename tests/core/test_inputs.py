@@ -40,6 +40,11 @@ async def test_a_pool_that_is_too_small_says_which_key_to_lower(tmp_path: Path) 
         await prepare_tasks(wanted, tmp_path / "unused", backend)
 
 
+async def test_a_harness_without_a_tiny_policy_needs_a_checkpoint() -> None:
+    with pytest.raises(UsageError, match=r"no tiny policy for codex.*set model\.path"):
+        await prepare_model(recipe(harness={"name": "codex"}))
+
+
 async def test_a_model_path_without_a_checkpoint_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"config\.json and no tokenizer\.json"):
         await prepare_model(recipe(model={"path": str(tmp_path)}))

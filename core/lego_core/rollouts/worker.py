@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from lego_harness.adapters.options import HarnessOptions
 from lego_harness.grading.grader import Grader
 from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.patience import PatientEngine
@@ -26,6 +27,7 @@ class WorkerConfig:
     """What a worker needs to know; plain values, so that it travels."""
 
     harness: str
+    options: HarnessOptions
     sandbox: str
     model_dir: Path
     max_model_len: int
@@ -41,7 +43,7 @@ class RolloutWorker:
         self._sockets = tempfile.TemporaryDirectory(prefix="lego-")
         renderer = Renderer.load(config.model_dir, max_model_len=config.max_model_len)
         self._proxy = CaptureProxy(PatientEngine(engine), renderer, socket_dir=Path(self._sockets.name))
-        self._adapter = get_adapter(config.harness)
+        self._adapter = get_adapter(config.harness, config.options)
         self._backend = choose_backend(config.sandbox)
         grader = Grader(self._backend, label=config.label)
         self._runner = RolloutRunner(
