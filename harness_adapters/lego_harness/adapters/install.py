@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -131,7 +132,7 @@ def _venv(python: Callable[[], str], *flags: str, compiled_by: str = "") -> Call
 def _npm(package: str, *others: str) -> Callable[[Harness, Path], None]:
     """Builds from the npm package of that name, whose native binary is used as it is unpacked.
 
-    `others` are pinned packages with what it would download when it runs.
+    `others` are pinned packages with what it would download when it runs. `{arch}` in a name is this machine's.
     """
 
     def build(harness: Harness, folder: Path) -> None:
@@ -142,9 +143,10 @@ def _npm(package: str, *others: str) -> Callable[[Harness, Path], None]:
             )
         # By exact version: npm takes an older one silently where node is older than the newest wants.
         # Without scripts: all they would do is to copy the binary.
-        pinned = f"{package}@{harness.version}"
+        arch = "arm64" if platform.machine() in ("aarch64", "arm64") else "x64"
+        pinned, *more = (name.format(arch=arch) for name in (f"{package}@{harness.version}", *others))
         flags = ["--silent", "--no-audit", "--no-fund", "--save-exact", "--ignore-scripts"]
-        command = [npm, "install", *flags, "--prefix", str(folder), pinned, *others]
+        command = [npm, "install", *flags, "--prefix", str(folder), pinned, *more]
         _run(command, f"npm cannot install {pinned}")
 
     return build
@@ -171,7 +173,12 @@ def _correct_scripts(unfinished: Path, final: Path) -> None:
 
 MINI_SWE = Harness(name="mini-swe-agent", version="2.4.6", build=_venv(lambda: sys.executable))
 CLAUDE_CODE = Harness(name="claude-code", version="2.1.332", build=_npm("@anthropic-ai/claude-code"))
-OPENCODE = Harness(name="opencode", version="1.18.33", build=_npm("opencode-ai", "@vscode/ripgrep@1.18.0"))
+OPENCODE = Harness(
+    name="opencode",
+    version="1.18.33",
+    # Two of the platform's own packages: `opencode-ai` would bring its binary twice.
+    build=_npm("opencode-linux-{arch}", "@vscode/ripgrep-linux-{arch}@1.18.0"),
+)
 CODEX = Harness(name="codex", version="0.171.0", build=_npm("@openai/codex"))
 OPENHANDS = Harness(
     name="openhands",
