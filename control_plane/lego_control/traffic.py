@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+SANDBOXES = click.Choice(["auto", "docker", "bubblewrap"])
+
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
@@ -26,4 +28,50 @@ def replay(file: Path, tokenizer: Path | None, for_programs: bool) -> int:
     return replay_file(file, tokenizer=tokenizer, for_programs=for_programs)
 
 
-COMMANDS = [replay]
+@click.command()
+@click.argument("harness")
+@click.option(
+    "--scenario", default="plain", show_default=True, help="plain, parallel, subagent, compaction or cut."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    required=True,
+    help="Where to write the recording.",
+)
+@click.option("--sandbox", type=SANDBOXES, default="auto", show_default=True, help="Where the harness runs.")
+def record(harness: str, scenario: str, out: Path, sandbox: str) -> int:
+    """Record the traffic of a real HARNESS with a scripted model."""
+    from lego_control.record import record_harness
+
+    return record_harness(harness, scenario=scenario, sandbox=sandbox, out=out)
+
+
+@click.command()
+@click.option(
+    "--upstream", required=True, metavar="URL", help="A vLLM server, such as http://127.0.0.1:8000."
+)
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="The checkpoint that it serves: tokenizer and chat template are read from here.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on loopback.  [default: any]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("captures.jsonl"),
+    show_default=True,
+    help="Where to write the sessions.",
+)
+def proxy(upstream: str, model: Path, port: int, out: Path) -> int:
+    """Capture sessions in front of a vLLM server, without training."""
+    from lego_control.proxy import serve
+
+    return serve(upstream=upstream, model=model, port=port, out=out)
+
+
+COMMANDS = [replay, record, proxy]

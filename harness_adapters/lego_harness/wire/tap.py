@@ -1,4 +1,4 @@
-"""Hears what a proxy answers, and can break an answer off.
+"""Hears what a proxy is asked and answers, and can break an answer off.
 
 Owns no socket: a proxy calls it when an answer begins. Invariant: what it heard are the bytes that were
 written, in order; an answer that is broken off counts as not delivered. Changes nothing else.
@@ -17,34 +17,48 @@ from aiohttp import web
 class Heard:
     """One exchange on the wire."""
 
-    request: web.Request
+    method: str
+    path: str
+    """As it was sent, with its query."""
+    headers: list[tuple[str, str]]
+    body: bytes
     status: int
     is_stream: bool
     written: bytearray = field(default_factory=bytearray)
     is_over: bool = False
-    """It was written to its end."""
+    """The answer was written to its end."""
 
 
 class Tap:
     """To be given to a proxy."""
 
-    def __init__(self, on_answer: Callable[[Heard], None] | None = None) -> None:
+    def __init__(self, on_answer: Callable[[Heard], None]) -> None:
         self.breaks_off = False
         """Whether answers that begin now are kept from the client."""
         self._on_answer = on_answer
 
     async def __call__(self, request: web.Request, response: web.StreamResponse) -> None:
         """An answer begins."""
-        is_stream = not isinstance(response, web.Response)
-        heard = Heard(request=request, status=response.status, is_stream=is_stream)
+        heard = Heard(
+            method=request.method,
+            path=request.raw_path,
+            headers=list(request.headers.items()),
+            body=await _body(request),
+            status=response.status,
+            is_stream=not isinstance(response, web.Response),
+        )
         if isinstance(response, web.Response) and isinstance(response.body, bytes):
             heard.written += response.body
-        if self._on_answer is not None:
-            self._on_answer(heard)
-        _listen(response, heard, self.breaks_off)
+        self._on_answer(heard)
+        _listen(request, response, heard, self.breaks_off)
 
 
-def _listen(response: web.StreamResponse, heard: Heard, breaks_off: bool) -> None:
+async def _body(request: web.Request) -> bytes:
+    """What was read of it: whoever answers has read it, but for one that is refused unread."""
+    return await request.read() if request.content.at_eof() else b""
+
+
+def _listen(request: web.Request, response: web.StreamResponse, heard: Heard, breaks_off: bool) -> None:
     write, write_eof = response.write, response.write_eof
 
     async def heard_write(data: bytes | bytearray | memoryview) -> None:
@@ -53,8 +67,8 @@ def _listen(response: web.StreamResponse, heard: Heard, breaks_off: bool) -> Non
             await write(data)
 
     async def heard_eof(data: bytes = b"") -> None:
-        if breaks_off and heard.request.transport is not None:
-            heard.request.transport.abort()
+        if breaks_off and request.transport is not None:
+            request.transport.abort()
             await asyncio.Event().wait()  # the server cancels whoever answers a client that is gone
         await write_eof(data)
         heard.is_over = True

@@ -1,0 +1,119 @@
+"""Capture in front of a vLLM server, without training.
+
+Owns the sessions: each path below the printed address is one, opened when it is first asked for, and every
+one is a line of the file when the proxy is stopped. Invariant: whoever does not know the address's token
+opens nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import secrets
+import signal
+import tempfile
+from pathlib import Path
+
+import click
+
+from lego_harness.errors import LegoError, UsageError
+from lego_harness.proxy.app import CaptureProxy
+from lego_harness.proxy.capture import Capture
+from lego_harness.proxy.patience import PatientEngine
+from lego_harness.proxy.render import Renderer
+from lego_harness.proxy.session import Session
+from lego_harness.proxy.upstream_http import HttpEngine
+from lego_harness.types import Budget, Sampling
+from lego_harness.wire.captured import as_line
+
+UNLIMITED = Budget(max_turns=2**31, max_tokens=2**40, max_seconds=1e9)
+MAX_SESSIONS = 1000
+NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+FIRST = "session"
+
+
+def serve(*, upstream: str, model: Path, port: int, out: Path) -> int:
+    """Capture until interrupted; the exit code. Raises UsageError and infrastructure errors."""
+    try:
+        file = out.open("x", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"--out {out}: {error.strerror}; choose a new file in a folder that exists"
+        ) from error
+    with file:
+        try:
+            captures = asyncio.run(_serve(upstream, model, port))
+        except LegoError:
+            out.unlink()
+            raise
+        file.writelines(as_line(name, capture) for name, capture in captures.items())
+    click.echo(f"{len(captures)} sessions in {out}")
+    return 0
+
+
+async def _serve(upstream: str, model: Path, port: int) -> dict[str, Capture]:
+    async with HttpEngine(upstream) as engine:
+        limit = await engine.look()
+        renderer = Renderer.load(model, max_model_len=limit)
+        with tempfile.TemporaryDirectory(prefix="lego-proxy-") as folder:
+            doors = _Doors(limit)
+            proxy = CaptureProxy(
+                PatientEngine(engine), renderer, socket_dir=Path(folder), on_unknown=doors.knock
+            )
+            doors.proxy = proxy
+            try:
+                await _start(proxy, port)
+                _tell(doors.open(FIRST))
+                await _interrupted()
+                return {name: session.close() for name, session in doors.sessions.items()}
+            finally:
+                await proxy.close()
+
+
+async def _start(proxy: CaptureProxy, port: int) -> None:
+    try:
+        await proxy.start(port=port)
+    except OSError as error:
+        raise UsageError(f"--port {port}: cannot be listened on: {error.strerror}") from error
+
+
+class _Doors:
+    """The names that sessions are opened under."""
+
+    proxy: CaptureProxy
+
+    def __init__(self, max_tokens: int) -> None:
+        self.sessions: dict[str, Session] = {}
+        self._token = secrets.token_urlsafe(16)
+        self._max_tokens = max_tokens
+
+    def knock(self, secret: str) -> None:
+        """Open what is asked for by the token and a name."""
+        token, _, name = secret.partition(".")
+        is_known = hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
+        if is_known and NAME.fullmatch(name) and len(self.sessions) < MAX_SESSIONS:
+            self.open(name)
+
+    def open(self, name: str) -> Session:
+        """Open a session; the first one's path is the token alone."""
+        secret = self._token if not self.sessions else f"{self._token}.{name}"
+        sampling = Sampling(max_tokens=self._max_tokens)
+        session = self.proxy.open_session(name, sampling, UNLIMITED, secret=secret)
+        self.sessions[name] = session
+        return session
+
+
+def _tell(session: Session) -> None:
+    url = session.endpoint.host_url
+    click.echo(f"OPENAI_BASE_URL={url}/v1")
+    click.echo(f"ANTHROPIC_BASE_URL={url}")
+    click.echo(f"Another session under each name: {url}.NAME (with /v1 for OpenAI clients). Any key does.")
+    click.echo("Stop with Ctrl-C; then the sessions are written.")
+
+
+async def _interrupted() -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await stop.wait()
