@@ -60,6 +60,21 @@ class ForkServer:
     @classmethod
     async def launch(cls, python: Path, program: Path, env: Mapping[str, str]) -> ForkServer:
         """Start `program` in the harness's `python` and wait until it is ready; raises SetupError."""
+        spawning = asyncio.ensure_future(cls._spawn(python, program, env))
+        try:
+            server = await asyncio.shield(spawning)
+        except asyncio.CancelledError:
+            await (await spawning).close()
+            raise
+        try:
+            await server._greet()
+        except BaseException:
+            await server.close()
+            raise
+        return server
+
+    @classmethod
+    async def _spawn(cls, python: Path, program: Path, env: Mapping[str, str]) -> ForkServer:
         folder = Path(tempfile.mkdtemp(prefix="lego-harness-"))
         log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         ours, theirs = socket.socketpair()
@@ -74,13 +89,7 @@ class ForkServer:
                 stderr=log,
             )
         reader, writer = await asyncio.open_unix_connection(sock=ours)
-        server = cls(process, reader, writer, log, folder)
-        try:
-            await server._greet()
-        except BaseException:
-            await server.close()
-            raise
-        return server
+        return cls(process, reader, writer, log, folder)
 
     @property
     def is_alive(self) -> bool:
@@ -106,6 +115,8 @@ class ForkServer:
     async def close(self) -> None:
         """End the server and everything it forked; its folder goes with it."""
         self._writer.close()
+        if self._answers is None and self._process.returncode is None:
+            self._process.kill()  # it is importing, has forked nothing that lasts, and listens to nobody
         try:
             async with asyncio.timeout(_KILL_LIMIT_S):
                 await self._process.wait()
