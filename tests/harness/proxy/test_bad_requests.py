@@ -13,7 +13,7 @@ import aiohttp
 import anthropic
 import openai
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_harness.errors import UsageError
@@ -275,6 +275,7 @@ def changed(value: Any, draw: Any) -> Any:
     return {key: changed(item, draw) if key == at else item for key, item in value.items()}
 
 
+@settings(max_examples=60)
 @pytest.mark.parametrize("dialect", PATHS.values(), ids=lambda d: d.name)
 @given(data=st.data())
 def test_any_json_is_a_request_that_can_be_shown_or_a_refusal(

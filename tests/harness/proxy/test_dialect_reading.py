@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_harness.proxy.conversation import Request
@@ -27,6 +27,7 @@ def exact(request: Request) -> str:
     return json.dumps([*told, request.stream, repr(request.call_forms)])
 
 
+@settings(max_examples=60)
 @pytest.mark.parametrize("dialect", [CHAT, MESSAGES, RESPONSES], ids=lambda d: d.name)
 @given(data=st.data())
 def test_a_request_means_the_same_whatever_was_read_before_it(dialect: Dialect, data: st.DataObject) -> None:
@@ -36,6 +37,7 @@ def test_a_request_means_the_same_whatever_was_read_before_it(dialect: Dialect, 
         assert exact(reader.read(dialect, raw)) == exact(Reader().read(dialect, raw))
 
 
+@settings(max_examples=60)
 @pytest.mark.parametrize("dialect", [CHAT, MESSAGES, RESPONSES], ids=lambda d: d.name)
 @given(data=st.data())
 def test_what_two_requests_begin_with_are_the_same_objects(dialect: Dialect, data: st.DataObject) -> None:
@@ -61,6 +63,7 @@ def test_what_two_requests_begin_with_are_the_same_objects(dialect: Dialect, dat
             assert now is old
 
 
+@settings(max_examples=60)
 @pytest.mark.parametrize("dialect", [CHAT, MESSAGES, RESPONSES], ids=lambda d: d.name)
 @given(data=st.data())
 def test_a_body_that_was_parsed_elsewhere_folds_to_the_same(dialect: Dialect, data: st.DataObject) -> None:
