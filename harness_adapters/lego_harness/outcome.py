@@ -12,20 +12,21 @@ graded any more. Runs nothing.
     budget ended the session                          TRUNCATED_…          yes
     harness ended before any turn                     FAILED_HARNESS       no
     harness killed inside the sandbox                 COMPLETED            0
+    harness ended by a reply cut at its limit         COMPLETED            yes
     harness exit code not an ordinary one             FAILED_HARNESS       no
     otherwise                                         COMPLETED            yes
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lego_harness.adapters.base import HarnessExit
 from lego_harness.errors import AlignmentError, EngineError, GraderError, HarnessError
 from lego_harness.proxy.capture import Capture
 from lego_harness.text import one_line
-from lego_harness.types import StopReason
+from lego_harness.types import StopReason, Turn
 
 _BOUNDARIES: tuple[tuple[type[Exception], StopReason], ...] = (
     (EngineError, StopReason.FAILED_ENGINE),
@@ -81,7 +82,7 @@ def classify(facts: Facts) -> Verdict:
         return classify_failure(facts.failure, otherwise=StopReason.FAILED_SETUP)
     if stop:
         return Verdict(stop=stop)
-    return _classify_exit(exit_, has_turns=bool(capture and capture.turns))
+    return _classify_exit(exit_, capture.turns if capture else ())
 
 
 def classify_failure(failure: Exception, *, otherwise: StopReason) -> Verdict:
@@ -90,11 +91,11 @@ def classify_failure(failure: Exception, *, otherwise: StopReason) -> Verdict:
     return _failed(stop, str(failure) or type(failure).__name__)
 
 
-def _classify_exit(exit_: HarnessExit | None, *, has_turns: bool) -> Verdict:
+def _classify_exit(exit_: HarnessExit | None, turns: Sequence[Turn]) -> Verdict:
     if exit_ is None:
         return _failed(StopReason.FAILED_HARNESS, "the harness did not say how it ended")
     said = one_line(exit_.output, limit=200, keep="end") or "nothing"
-    if not has_turns:
+    if not turns:
         return _failed(
             StopReason.FAILED_HARNESS,
             f"the harness ended before its first model call with exit code {exit_.exit_code} and said: {said}",
@@ -104,7 +105,7 @@ def _classify_exit(exit_: HarnessExit | None, *, has_turns: bool) -> Verdict:
             stop=StopReason.COMPLETED,
             forfeit=f"the harness was killed inside the agent's sandbox (exit code {exit_.exit_code})",
         )
-    if exit_.exit_code not in exit_.ordinary:
+    if exit_.exit_code not in exit_.ordinary and turns[-1].finish_reason != "length":
         return _failed(
             StopReason.FAILED_HARNESS, f"the harness exited with {exit_.exit_code} and said: {said}"
         )

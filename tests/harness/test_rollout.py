@@ -26,9 +26,9 @@ def task(tmp_path: Path) -> Task:
     return Task(id="ops-1", path=tmp_path / "ops-1", instruction="fix it")
 
 
-def exits(exit_: HarnessExit = OK, *, turns: int = 2, work: bytes = b"right\n"):
+def exits(exit_: HarnessExit = OK, *, turns: int = 2, work: bytes = b"right\n", is_cut: bool = False):
     async def harness(session: FakeSession, world: FakeWorld) -> HarnessExit:
-        session.num_turns = turns
+        session.num_turns, session.is_cut = turns, is_cut
         world.files["calc.py"] = work
         return exit_
 
@@ -125,6 +125,9 @@ WAYS_TO_END = {
         FakeWorld(exits(OK, turns=0)), StopReason.FAILED_HARNESS, None, "before its first model call",
     ),
     "harness exits with an error": (FakeWorld(exits(failing(3))), StopReason.FAILED_HARNESS, None, "exited with 3"),
+    "harness exits with an error after a reply that was cut": (
+        FakeWorld(exits(failing(1), is_cut=True)), StopReason.COMPLETED, 1.0, "",
+    ),
     "harness exits with an error that says nothing of it": (
         FakeWorld(exits(failing(1, ordinary=frozenset({0, 1})))), StopReason.COMPLETED, 1.0, "",
     ),

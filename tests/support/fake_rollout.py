@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class FakeSession:
         self.ended = asyncio.Event()
         self.is_closed = False
         self.num_turns = 0
+        self.is_cut = False
         self._stop: StopReason | None = None
         self._error = ""
 
@@ -41,6 +42,8 @@ class FakeSession:
     def close(self) -> Capture:
         self.is_closed = True
         turns = tuple(make_turn(index) for index in range(self.num_turns))
+        if self.is_cut:
+            turns = (*turns[:-1], replace(turns[-1], finish_reason="length"))
         return Capture(
             turns=turns,
             branches=(make_branch(turns),) if turns else (),

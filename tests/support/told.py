@@ -26,6 +26,7 @@ class Told:
     """The one command that a harness was started with."""
 
     exit_code: int = 0
+    stdout: str = "out\n"
     argv: list[str] = field(default_factory=list[str])
     env: dict[str, str] = field(default_factory=dict[str, str])
     stdin: bytes | None = None
@@ -42,7 +43,7 @@ class Told:
         assert not self.argv
         self.argv, self.env, self.stdin = list(argv), dict(env or {}), stdin
         return ExecResult(
-            exit_code=self.exit_code, stdout="out\n", stderr="err\n", timed_out=False, duration_s=0.1
+            exit_code=self.exit_code, stdout=self.stdout, stderr="err\n", timed_out=False, duration_s=0.1
         )
 
     def exec_prefix(self, env: Mapping[str, str] | None = None, cwd: str = WORKSPACE) -> list[str]:
@@ -67,7 +68,7 @@ class Told:
         return json.dumps([self.argv, self.env])
 
 
-async def told_by(adapter: Adapter, exit_code: int = 0) -> tuple[Told, HarnessExit]:
-    """What the adapter's harness would be told in a rollout, and what is made of its exit code."""
-    told = Told(exit_code=exit_code)
+async def told_by(adapter: Adapter, exit_code: int = 0, stdout: str = "out\n") -> tuple[Told, HarnessExit]:
+    """What the adapter's harness would be told in a rollout, and what is made of its end."""
+    told = Told(exit_code=exit_code, stdout=stdout)
     return told, await adapter.run(TASK, told, ENDPOINT, timeout_s=5)

@@ -33,6 +33,8 @@ _ENV = {
     "CLAUDE_CODE_MAX_RETRIES": "0",
     "TERM": "dumb",
 }
+_AGENT_ENDED = ('"terminal_reason":"blocking_limit"', '"terminal_reason":"autocompact_thrashing"')
+"""It filled its window, or filled it again and again."""
 
 
 def claude_code(options: HarnessOptions) -> InsideAdapter:
@@ -44,6 +46,7 @@ def claude_code(options: HarnessOptions) -> InsideAdapter:
             harness=CLAUDE_CODE,
             binary="node_modules/@anthropic-ai/claude-code-linux-*/claude",
             argv=(*mode, *_FLAGS, tools),
+            agent_ended=_AGENT_ENDED,
             env={**_ENV, "CLAUDE_CODE_MAX_CONTEXT_TOKENS": str(options.context_tokens)},
         )
     )

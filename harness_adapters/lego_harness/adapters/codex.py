@@ -1,8 +1,7 @@
 """Codex CLI, inside the sandbox: one `codex exec` per rollout, told of a model by its own catalogue.
 
 The catalogue gives the model Codex's shell and nothing beyond what a function call can say: no freeform
-patch tool. Exit code 1 is a turn that failed, which it does on a refusal and on a context that does not
-fit, without compacting. Its logs lie in `~/.codex/sessions`.
+patch tool. Exit code 1 is a turn that failed: after a refusal, and after a reply that was cut. Its logs lie in `~/.codex/sessions`.
 """
 
 from __future__ import annotations

@@ -42,6 +42,8 @@ class Inside:
     """Written before the start: path below the home → text."""
     ordinary: frozenset[int] = frozenset({0})
     """Exit codes that say nothing went wrong with the program itself."""
+    agent_ended: tuple[str, ...] = ()
+    """Printed where the agent came to its end, not the program, whatever the exit code."""
     memory_mb: int = 1024
     """Of the sandbox, which holds the program beside the agent's commands."""
 
@@ -78,7 +80,10 @@ class InsideAdapter:
             env={name: filled(value, values) for name, value in table.env.items()},
             stdin=task.instruction.encode(),
         )
-        return exit_inside(result, table.ordinary)
+        ordinary = table.ordinary
+        if any(said in result.stdout for said in table.agent_ended):
+            ordinary |= {result.exit_code}
+        return exit_inside(result, ordinary)
 
     async def close(self) -> None:
         """Nothing to stop: it ended with its sandbox."""
