@@ -33,7 +33,7 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 FIRST = "session"
 
 
-def serve(*, upstream: str, model: Path, port: int, out: Path) -> int:
+def serve(*, upstream: str, model: Path, port: int, out: Path, sampling: Sampling) -> int:
     """Capture until interrupted; the exit code. Raises UsageError and infrastructure errors."""
     try:
         file = out.open("x", encoding="utf-8")
@@ -43,7 +43,7 @@ def serve(*, upstream: str, model: Path, port: int, out: Path) -> int:
         ) from error
     with file:
         try:
-            captures = asyncio.run(_serve(upstream, model, port))
+            captures = asyncio.run(_serve(upstream, model, port, sampling))
         except LegoError:
             out.unlink()
             raise
@@ -52,12 +52,11 @@ def serve(*, upstream: str, model: Path, port: int, out: Path) -> int:
     return 0
 
 
-async def _serve(upstream: str, model: Path, port: int) -> dict[str, Capture]:
+async def _serve(upstream: str, model: Path, port: int, sampling: Sampling) -> dict[str, Capture]:
     async with HttpEngine(upstream) as engine:
-        limit = await engine.look()
-        renderer = Renderer.load(model, max_model_len=limit)
+        renderer = Renderer.load(model, max_model_len=await engine.look())
         with tempfile.TemporaryDirectory(prefix="lego-proxy-") as folder:
-            doors = _Doors(limit)
+            doors = _Doors(sampling)
             proxy = CaptureProxy(
                 PatientEngine(engine), renderer, socket_dir=Path(folder), on_unknown=doors.knock
             )
@@ -83,10 +82,10 @@ class _Doors:
 
     proxy: CaptureProxy
 
-    def __init__(self, max_tokens: int) -> None:
+    def __init__(self, sampling: Sampling) -> None:
         self.sessions: dict[str, Session] = {}
         self._token = secrets.token_urlsafe(16)
-        self._max_tokens = max_tokens
+        self._sampling = sampling
 
     def knock(self, secret: str) -> None:
         """Open what is asked for by the token and a name."""
@@ -98,8 +97,7 @@ class _Doors:
     def open(self, name: str) -> Session:
         """Open a session; the first one's path is the token alone."""
         secret = self._token if not self.sessions else f"{self._token}.{name}"
-        sampling = Sampling(max_tokens=self._max_tokens)
-        session = self.proxy.open_session(name, sampling, UNLIMITED, secret=secret)
+        session = self.proxy.open_session(name, self._sampling, UNLIMITED, secret=secret)
         self.sessions[name] = session
         return session
 

@@ -67,11 +67,17 @@ def record(harness: str, scenario: str, out: Path, sandbox: str) -> int:
     show_default=True,
     help="Where to write the sessions.",
 )
-def proxy(upstream: str, model: Path, port: int, out: Path) -> int:
+@click.option("--temperature", type=click.FloatRange(min=0), default=1.0, show_default=True)
+@click.option("--max-tokens", type=click.IntRange(min=1), help="Tokens of one reply.  [default: what fits]")
+def proxy(
+    upstream: str, model: Path, port: int, out: Path, temperature: float, max_tokens: int | None
+) -> int:
     """Capture sessions in front of a vLLM server, without training."""
     from lego_control.proxy import serve
+    from lego_harness.types import Sampling
 
-    return serve(upstream=upstream, model=model, port=port, out=out)
+    sampling = Sampling(temperature=temperature, max_tokens=max_tokens or 2**30)
+    return serve(upstream=upstream, model=model, port=port, out=out, sampling=sampling)
 
 
 COMMANDS = [replay, record, proxy]
