@@ -10,6 +10,7 @@ Owns how deltas add up. Invariant: never raises; what did not arrive is missing 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -18,6 +19,7 @@ from lego_harness.proxy.strict_json import read_object
 
 Event = dict[str, Any]
 DONE = "[DONE]"
+_LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -48,7 +50,7 @@ def assemble(dialect: str, sse: str) -> Assembled:
 def events(sse: str) -> Iterator[str]:
     """The data of each event that is complete or ends with the text."""
     data: list[str] = []
-    for line in [*sse.splitlines(), ""]:
+    for line in [*_LINE_END.split(sse), ""]:  # a JSON text may hold other characters that end lines
         if line.startswith("data:"):
             data.append(line[5:].removeprefix(" "))
         elif not line and data:
@@ -101,13 +103,14 @@ def _add_chat(to: Assembled, event: Event) -> None:
 
 def _add_chat_call(to: Assembled, message: dict[str, Any], delta: dict[str, Any]) -> None:
     function = table(delta.get("function"))
-    place = str(delta.get("index", len(to.parts)))
+    last = len(to.parts) - (not delta.get("id"))  # some servers give no index, and the id once
+    place = str(delta.get("index", max(last, 0)))
     if place not in to.parts:
         to.parts[place] = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
         message.setdefault("tool_calls", []).append(to.parts[place])
     call = to.parts[place]
     call["id"] = call["id"] or text_of(delta.get("id"))
-    _grow(call["function"], "name", function.get("name"))
+    call["function"]["name"] = call["function"]["name"] or text_of(function.get("name"))
     _grow(call["function"], "arguments", function.get("arguments"))
 
 

@@ -78,7 +78,7 @@ ACTS = [name for name in vars(Scene) if not name.startswith("_")]
 
 
 @pytest.mark.parametrize("harness", [Chat, Claude, Codex])
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(acts=st.lists(st.sampled_from(ACTS), min_size=1, max_size=9))
 async def test_every_token_is_trained_or_masked_for_a_reason(
     renderer: Renderer, tmp_path: Path, harness: type[Chat], acts: list[str]

@@ -97,6 +97,30 @@ def test_nonsense_is_read_without_an_error(dialect: str, values: list[Any], kind
         read_reply(dialect, RecordedReply.model_validate({"status": 200, "json": value}))
 
 
+def test_characters_that_end_lines_elsewhere_do_not_end_events() -> None:
+    text = "a\u2028b\x85c\x0bd"
+    chunk = {"choices": [{"delta": {"content": text}, "finish_reason": "stop"}]}
+    sse = f"data: {json.dumps(chunk, ensure_ascii=False)}\r\n\r\ndata: [DONE]\r\n\r\n"
+    assert read_reply("chat", RecordedReply(status=200, sse=sse)).texts == [text]
+
+
+def test_calls_without_an_index_are_told_apart_by_their_ids() -> None:
+    deltas = [
+        {"id": "a", "function": {"name": "bash", "arguments": '{"x"'}},
+        {"function": {"arguments": ": 1}"}},
+        {"id": "b", "function": {"name": "edit", "arguments": "{}"}},
+    ]
+    sse = "".join(
+        f"data: {json.dumps({'choices': [{'delta': {'tool_calls': [one]}}]})}\n\n" for one in deltas
+    )
+    said = read_reply("chat", RecordedReply(status=200, sse=sse))
+    assert [(call["id"], call["function"]) for call in said.calls] == [
+        ("a", {"name": "bash", "arguments": {"x": 1}}),
+        ("b", {"name": "edit", "arguments": {}}),
+    ]
+    assert not said.is_over
+
+
 def test_arguments_that_are_no_json_object_stay_text() -> None:
     call = {"id": "c", "function": {"name": "bash", "arguments": '{"command": "ls", '}}
     reply = {"choices": [{"message": {"content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}]}
