@@ -109,6 +109,19 @@ async def test_the_trainer_recomputes_what_the_engine_sampled(engine, model_dir)
     assert metrics.top1_agreement > 0.999
 
 
+async def test_every_row_of_a_long_prompt_comes_back(ray_session, spec, model_dir):
+    """sgl-project/sglang#26860: the capture of routes crashed on a long prompt that was not split."""
+    roomy = replace(spec, config=EngineConfig(dtype="float32", max_model_len=8192))
+    started = await start_engine(roomy)
+    (sample,) = await sample_many(started, [request("long", context=8180, sampled=12)])
+    await started.close()
+    assert sample.routes.shape[0] == len(sample.ids) == 8192
+    metrics = trainer(model_dir).train_step([sample])
+    assert metrics.routing_coverage == 1.0
+    assert metrics.top1_agreement > 0.999
+    assert metrics.mean_abs_dlogp <= 1e-4
+
+
 async def test_agreement_holds_at_another_temperature_if_the_trainer_is_told(engine, model_dir):
     samples = await sample_many(engine, [request(f"warm{i}", temperature=0.7) for i in range(4)])
     assert trainer(model_dir, temperature=0.7).train_step(samples).mean_abs_dlogp <= 1e-4
