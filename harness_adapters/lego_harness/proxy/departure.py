@@ -50,23 +50,23 @@ def _summary(
     if not request.tools and any(exchange.tools for exchange in exchanges):
         return None  # a question beside the conversation, which may well show what was said before
     new = [message for message in request.messages[match.num_same :] if message not in leaf.asked]
+    known = {longest_line(exchange.reply) for exchange in exchanges if exchange.is_quoted}
     for exchange in reversed(exchanges):
-        # A policy may say the same each time: what quotes a reply that was asked for beside the line
-        # need not be new.
-        is_beside = exchange.index > leaf.index and not exchange.is_quoted
-        messages = request.messages if is_beside else new
-        if any(_is_around(exchange.reply, message, is_beside=is_beside) for message in messages):
+        line = longest_line(exchange.reply)
+        if len(line) < MIN_QUOTE:
+            continue
+        # A policy may sum up in the same words each time; then what quotes them is not new.
+        messages = request.messages if line in known and not exchange.is_quoted else new
+        may_be_turn = exchange.index > leaf.index and not exchange.is_quoted
+        if any(_is_around(exchange.reply, line, message, may_be_turn) for message in messages):
             return exchange
     return None
 
 
-def _is_around(reply: Message, message: Message, *, is_beside: bool) -> bool:
-    """Whether a message holds the reply's longest line, or is the reply where it was not one before."""
-    line = longest_line(reply)
-    if len(line) < MIN_QUOTE:
-        return False
+def _is_around(reply: Message, line: str, message: Message, may_be_turn: bool) -> bool:
+    """Whether a message holds the line, or is the reply where it was no turn of the history before."""
     if message["role"] == "assistant":
-        return is_beside and message["content"].strip() == reply["content"].strip()
+        return may_be_turn and message["content"].strip() == reply["content"].strip()
     return message["role"] in ("user", "system") and line in message["content"]
 
 

@@ -96,6 +96,26 @@ async def test_a_summary_asked_for_in_place_of_the_last_reply(outcome_of: Outcom
     assert shown["masked"] == {}
 
 
+@pytest.mark.parametrize("second", [SUMMARY, f"{SUMMARY} The first half is done."])
+async def test_summaries_one_after_another_in_place_of_the_last_reply(
+    outcome_of: Outcome, second: str
+) -> None:
+    tape = Tape()
+    main = Claude(tape, **CLAUDE)
+    for summary in (SUMMARY, second):
+        main.tool_turn("a")
+        last = main.turn(None, "b")
+        main.messages.pop()
+        main.messages[-1]["content"].append({"type": "text", "text": "Respond with TEXT ONLY: summarise."})
+        main.turn(f"<analysis>seen</analysis>\n<summary>\n{summary}\n</summary>")
+        main.messages = [{"role": "user", "content": f"{TASK} So far: {summary}"}, last]
+        main.results("ok")
+    main.turn("Done.")
+    shown = await outcome_of(tape)
+    assert [cause for _, _, cause in forks(shown)] == ["reply_dropped", "compaction"] * 2
+    assert shown["side_calls"] == {"compaction": 2}
+
+
 async def test_a_summary_asked_for_behind_the_history(outcome_of: Outcome) -> None:
     tape = Tape()
     main = Claude(tape, **CLAUDE)
