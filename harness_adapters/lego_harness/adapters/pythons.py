@@ -1,6 +1,6 @@
 """Finds a Python for harnesses that need a newer one than ours.
 
-Looks at $LEGO_PYTHON312, the running interpreter, PATH and pyenv's versions, in this order; each is proven
+Looks at $LEGO_PYTHON312, the running interpreter, PATH, beside our own and in pyenv, in this order; each is proven
 by starting it, since a name on PATH may be a shim that leads nowhere. Installs nothing.
 """
 
@@ -37,8 +37,9 @@ def python312() -> str:
 def _candidates() -> Iterator[str]:
     yield sys.executable
     yield from _NAMES
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    yield from (str(path) for path in sorted(pyenv.glob("versions/3.1[2-4].*/bin/python")))
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    for versions in (Path(sys.base_prefix).parent, pyenv):
+        yield from (str(path) for path in sorted(versions.glob("3.1[2-4].*/bin/python")))
 
 
 def _works(python: str) -> bool:
