@@ -47,11 +47,9 @@ def _ids(generation: Generation, request: GenerateRequest, vocab_size: int) -> T
         raise EngineError(
             f"engine: sampled ids in [{ids.min()}, {ids.max()}], the vocabulary has {vocab_size}"
         )
-    early = np.flatnonzero(np.isin(ids[:-1], request.stop_ids))
-    if len(early):
-        raise EngineError(
-            f"engine: stop id {ids[early[0]]} at {early[0]}, and sampling went on to {len(ids)} ids"
-        )
+    for stop in request.stop_ids:
+        if len(early := np.flatnonzero(ids[:-1] == stop)):
+            raise EngineError(f"engine: stop id {stop} at {early[0]}, and sampling went on to {len(ids)} ids")
     return ids.astype(np.int32)
 
 

@@ -32,10 +32,14 @@ _EXACT, _LARGEST = 2**53, 2**1023
 _CHANGE_DIRECTORY = re.compile(r"^cd \S+ && ")
 
 
-def difference(sampled: Message, echoed: Message, defaults: dict[str, dict[str, Any]]) -> str:
+Defaults = dict[str, dict[str, Any]]
+"""Tool name → parameter → the default its schema declares."""
+
+
+def difference(sampled: Message, echoed: Message, defaults: Defaults) -> str:
     """Why `echoed` is not the turn we sampled; empty when it is.
 
-    `defaults` gives declared parameter defaults by name of each tool on offer.
+    `defaults` are those of the tools on offer.
     """
     if echoed["role"] != "assistant":
         return f"an assistant turn was expected, got role {echoed['role']}"
@@ -53,8 +57,8 @@ def difference(sampled: Message, echoed: Message, defaults: dict[str, dict[str, 
     return ""
 
 
-def declared_defaults(tools: Sequence[Tool]) -> dict[str, dict[str, Any]]:
-    """Tool name → parameter → the default its schema declares."""
+def declared_defaults(tools: Sequence[Tool]) -> Defaults:
+    """The defaults of all tools on offer."""
     return {tool["function"]["name"]: _defaults(tool["function"].get("parameters", {})) for tool in tools}
 
 
@@ -70,7 +74,7 @@ def _ids(calls: Sequence[ToolCall]) -> str:
     return "[" + ", ".join(call["id"] for call in calls) + "]"
 
 
-def _call_difference(ours: ToolCall, theirs: ToolCall, defaults: dict[str, dict[str, Any]]) -> str:
+def _call_difference(ours: ToolCall, theirs: ToolCall, defaults: Defaults) -> str:
     name, other = ours["function"]["name"], theirs["function"]["name"]
     if name != other and not (name not in defaults and other in defaults):
         return f"call {ours['id']} was {name!r} and is {other!r}"

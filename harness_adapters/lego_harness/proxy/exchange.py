@@ -14,6 +14,7 @@ from typing import Any
 
 from lego_harness.proxy.caller import Caller
 from lego_harness.proxy.conversation import Message, Tool
+from lego_harness.proxy.echo import Defaults
 from lego_harness.proxy.route_log import RouteBlock
 from lego_harness.proxy.tokens import TokenPath
 
@@ -72,6 +73,8 @@ class Exchange:
     num_added: int
     """Messages at the end of `asked` that stand behind the parent's reply."""
     tools: list[Tool]
+    defaults: Defaults
+    """Declared by the tools."""
     reply: Message
     departure: Departure
     path: TokenPath

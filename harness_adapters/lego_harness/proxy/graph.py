@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lego_harness.proxy.conversation import Message, Request
+from lego_harness.proxy.conversation import Message, Request, Tool
 from lego_harness.proxy.departure import departure
-from lego_harness.proxy.echo import declared_defaults, difference
+from lego_harness.proxy.echo import Defaults, declared_defaults, difference
 from lego_harness.proxy.exchange import Departure, Exchange
 from lego_harness.proxy.locate import Match, follow
 from lego_harness.proxy.route_log import RouteLog
@@ -59,6 +59,8 @@ class MessageGraph:
         self._leaves: dict[str, list[Exchange]] = {}  # by conversation, the latest last
         self._by_call: dict[str, Exchange] = {}
         self._by_text: dict[str, Exchange] = {}
+        self._tools: list[Tool] = []
+        self._defaults: Defaults = {}
 
     def locate(self, request: Request) -> Attachment:
         """Where the request attaches: behind the longest history that it repeats."""
@@ -74,7 +76,7 @@ class MessageGraph:
         """The exchange whose reply this assistant message repeats; None when nobody sampled it here."""
         calls = message.get("tool_calls", [])
         found = self._by_call.get(calls[0]["id"]) if calls else self._by_text.get(message["content"].strip())
-        if found is None or difference(found.reply, message, declared_defaults(request.tools)):
+        if found is None or difference(found.reply, message, self._declared(request.tools)):
             return None
         return found
 
@@ -110,6 +112,7 @@ class MessageGraph:
             asked=request.messages,
             num_added=len(at.added),
             tools=request.tools,
+            defaults=self._declared(request.tools),
             reply=reply,
             departure=at.departure,
             path=path,
@@ -124,6 +127,12 @@ class MessageGraph:
         if at.departure.quotes >= 0:
             self.exchanges[at.departure.quotes].is_quoted = True
         return exchange
+
+    def _declared(self, tools: list[Tool]) -> Defaults:
+        """The tools' defaults; requests that offer the same tools share the list."""
+        if tools is not self._tools:
+            self._tools, self._defaults = tools, declared_defaults(tools)
+        return self._defaults
 
     def _attachment(self, match: Match, request: Request, why: Departure) -> Attachment:
         num_known = match.exchange.num_messages if match.exchange else 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lego_harness.proxy.conversation import Message, Request
-from lego_harness.proxy.echo import declared_defaults, difference
+from lego_harness.proxy.echo import difference
 from lego_harness.proxy.exchange import Exchange
 
 
@@ -53,17 +53,16 @@ def _num_same(leaf: Exchange, request: Request) -> tuple[int, str]:
         return _first_difference(leaf, request)
     if len(messages) == len(asked):
         return len(asked), ""
-    why = difference(leaf.reply, messages[len(asked)], declared_defaults(leaf.tools))
+    why = difference(leaf.reply, messages[len(asked)], leaf.defaults)
     return len(asked) + (not why), why
 
 
 def _first_difference(leaf: Exchange, request: Request) -> tuple[int, str]:
     replies = {len(x.asked): x.reply for x in leaf.line()}
-    defaults = declared_defaults(leaf.tools)
     for i, (held, other) in enumerate(zip([*leaf.asked, leaf.reply], request.messages, strict=False)):
         if held is other or held == other:
             continue
-        why = difference(replies[i], other, defaults) if i in replies else "."
+        why = difference(replies[i], other, leaf.defaults) if i in replies else "."
         if why:
             return i, why if i in replies else ""
     return min(leaf.num_messages, len(request.messages)), ""
