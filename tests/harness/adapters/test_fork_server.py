@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,15 +19,16 @@ from tests.support.processes import Watch, descendants
 
 PROGRAMS = Path(adapters.__file__).parent / "programs"
 PROGRAM = """
-import os, pathlib, subprocess, sys
+import os, subprocess, sys
 sys.path.append({programs!r})
-from fork_server import serve
+from fork_server import import_what_it_uses, serve
 
 def load():
-    print("importing", flush=True)
-    while not pathlib.Path({gate!r}).exists():
-        os.sched_yield()
+    import_what_it_uses(call)
     return "1"
+
+def call():
+    os.read(os.open({gate!r}, os.O_RDONLY), 1)
 
 def run(argv):
     name, *rest = argv
@@ -44,17 +45,33 @@ if __name__ == "__main__":
 """
 
 
+class Gate:
+    """The toy's import ends when this is opened."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self._fd = os.open(path, os.O_RDWR)
+
+    def open(self) -> None:
+        os.write(self._fd, b".")
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
 @pytest.fixture
-def gate(tmp_path: Path) -> Path:
-    """The toy's import ends when this file exists."""
-    return tmp_path / "gate"
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    gate = Gate(tmp_path / "gate")
+    yield gate
+    gate.close()
 
 
 @pytest_asyncio.fixture
-async def toy(tmp_path: Path, gate: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Forked]:
+async def toy(tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Forked]:
     monkeypatch.setenv("LEGO_CACHE", str(tmp_path / "cache"))
     program = tmp_path / "toy.py"
-    program.write_text(PROGRAM.format(programs=str(PROGRAMS), gate=str(gate)))
+    program.write_text(PROGRAM.format(programs=str(PROGRAMS), gate=str(gate.path)))
     forked = Forked(_harness("1"), str(program), {})
     before = descendants(os.getpid())
     yield forked
@@ -69,8 +86,8 @@ def _harness(version: str) -> Harness:
     return harness
 
 
-async def test_each_rollout_has_a_process_a_home_and_an_exit_code_of_its_own(toy: Forked, gate: Path) -> None:
-    gate.touch()
+async def test_each_rollout_has_a_process_a_home_and_an_exit_code_of_its_own(toy: Forked, gate: Gate) -> None:
+    gate.open()
     told = await asyncio.gather(
         toy.run(lambda _home: ["say", "hello"], timeout_s=60),
         toy.run(lambda _home: ["exit", "7"], timeout_s=60),
@@ -78,16 +95,16 @@ async def test_each_rollout_has_a_process_a_home_and_an_exit_code_of_its_own(toy
     assert [(exit_.exit_code, exit_.output) for exit_ in told] == [(0, "hello True\n"), (7, "")]
 
 
-async def test_what_left_its_rollout_s_session_dies_with_it(toy: Forked, gate: Path) -> None:
-    gate.touch()
+async def test_what_left_its_rollout_s_session_dies_with_it(toy: Forked, gate: Gate) -> None:
+    gate.open()
     await toy.start()
     (server,) = [pid for pid in descendants(os.getpid()) if descendants(pid) == []]
     exit_ = await toy.run(lambda _home: ["leave"], timeout_s=60)
     assert (exit_.exit_code, descendants(server)) == (0, [])
 
 
-async def test_a_rollout_out_of_time_is_killed_with_what_it_started(toy: Forked, gate: Path) -> None:
-    gate.touch()
+async def test_a_rollout_out_of_time_is_killed_with_what_it_started(toy: Forked, gate: Gate) -> None:
+    gate.open()
     await toy.start()
     (server,) = [pid for pid in descendants(os.getpid()) if descendants(pid) == []]
     running = asyncio.create_task(toy.run(lambda _home: ["hang"], timeout_s=1))
@@ -96,20 +113,20 @@ async def test_a_rollout_out_of_time_is_killed_with_what_it_started(toy: Forked,
     assert descendants(server) == []
 
 
-async def test_giving_up_on_a_slow_import_leaves_it_to_the_next_rollout(toy: Forked, gate: Path) -> None:
+async def test_giving_up_on_a_slow_import_leaves_it_to_the_next_rollout(toy: Forked, gate: Gate) -> None:
     for _ in range(2):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await toy.run(lambda _home: ["say", "never"], timeout_s=60)
     importing = descendants(os.getpid())
-    gate.touch()
+    gate.open()
     assert (await toy.run(lambda _home: ["say", "now"], timeout_s=60)).output == "now True\n"
     assert set(importing) <= set(descendants(os.getpid()))
 
 
 async def test_closing_during_the_import_ends_it(toy: Forked) -> None:
     starting = asyncio.create_task(toy.start())
-    while not descendants(os.getpid()):  # noqa: ASYNC110 another process has no event for us
+    while len(descendants(os.getpid())) < 2:  # noqa: ASYNC110 another process has no event for us
         await asyncio.sleep(0)
     watch = Watch(descendants(os.getpid()))
     await toy.close()
@@ -119,9 +136,9 @@ async def test_closing_during_the_import_ends_it(toy: Forked) -> None:
 
 
 async def test_another_version_than_the_pinned_one_is_refused(
-    toy: Forked, gate: Path, tmp_path: Path
+    toy: Forked, gate: Gate, tmp_path: Path
 ) -> None:
-    gate.touch()
+    gate.open()
     other = Forked(_harness("2"), str(tmp_path / "toy.py"), {})
     with pytest.raises(SetupError, match="toy says '1', expected '2'"):
         await other.start()

@@ -81,9 +81,12 @@ def ask_nobody(complete: Callable[..., Any]) -> None:
 
 def _modules_after(call: Callable[[], None]) -> list[str]:
     read, write = os.pipe()
+    server = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
+            os.close(read)
+            _die_with(server)
             call()
             os.write(write, json.dumps(sorted(sys.modules)).encode())
         finally:
@@ -142,9 +145,7 @@ class _Server:
         code = 1
         try:
             os.setsid()
-            _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != server:  # it died before the line above
-                os._exit(1)
+            _die_with(server)
             _inherit_nothing(order, self._selector)
             code = self._run(order["argv"])
         except BaseException:  # noqa: BLE001 (whatever it is, this process must not go on as the server)
@@ -211,6 +212,12 @@ def _kill_session(session: int) -> None:
         if process.session == session and process.pid != session:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
+
+
+def _die_with(parent: int) -> None:
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(1)
 
 
 def _prctl(option: int, value: int) -> None:
