@@ -125,6 +125,14 @@ def request_of(
     )
 
 
+def conversation(body: Mapping[str, Any], name: str) -> list[Any]:
+    """The list that holds the conversation, its items not looked at; raises Refusal."""
+    wire = body.get(name)
+    if not isinstance(wire, list) or not wire:
+        raise Refusal(f"{name}: a list of at least one message is required")
+    return cast("list[Any]", wire)
+
+
 def asked_for(body: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """The named parameters, for the record; a long one as the beginning of its JSON text."""
     return {name: _short(body[name]) for name in names if name in body}

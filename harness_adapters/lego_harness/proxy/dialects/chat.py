@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 
 from lego_harness.proxy.conversation import Message, Reply, Request, ToolCall, order_tool_results
 from lego_harness.proxy.dialects import chat_reply
@@ -21,6 +21,7 @@ from lego_harness.proxy.dialects.base import (
     Head,
     Wire,
     asked_for,
+    conversation,
     field_of,
     function,
     read_arguments,
@@ -81,7 +82,6 @@ class StreamOptions(Wire):
 
 
 class ChatBody(Head):
-    messages: list[Any] = Field(min_length=1)
     stream_options: StreamOptions | None = None
     n: int | None = None
     functions: Any = None
@@ -101,7 +101,8 @@ class ChatDialect:
     def fold(self, body: dict[str, Any], earlier: Folded | None = None) -> Request:
         wire = validated(ChatBody, body)
         _refuse_what_is_not_served(wire)
-        folded = fold_conversation(GRAMMAR, body["messages"], tools=body.get("tools"), earlier=earlier)
+        said = conversation(body, self.grows)
+        folded = fold_conversation(GRAMMAR, said, tools=body.get("tools"), earlier=earlier)
         include_usage = bool(wire.stream_options and wire.stream_options.include_usage)
         asked = asked_for(body, ASKED)
         return request_of(folded, wire, dialect=self.name, asked=asked, include_usage=include_usage)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 
 from lego_harness.proxy.conversation import Message, Reply, Request, ToolCall, order_tool_results
 from lego_harness.proxy.dialects import messages_reply
@@ -22,6 +22,7 @@ from lego_harness.proxy.dialects.base import (
     Head,
     Wire,
     asked_for,
+    conversation,
     field_of,
     function,
     request_of,
@@ -67,7 +68,6 @@ class OfferedTool(Wire):
 
 
 class MessagesBody(Head):
-    messages: list[Any] = Field(min_length=1)
     mcp_servers: list[Any] | None = None
 
 
@@ -86,8 +86,9 @@ class MessagesDialect:
         wire = validated(MessagesBody, body)
         if wire.mcp_servers:
             raise Refusal("mcp_servers: tools that a server runs are not served; only client tools are")
+        said = conversation(body, self.grows)
         folded = fold_conversation(
-            GRAMMAR, body["messages"], tools=body.get("tools"), system=body.get("system"), earlier=earlier
+            GRAMMAR, said, tools=body.get("tools"), system=body.get("system"), earlier=earlier
         )
         return request_of(folded, wire, dialect=self.name, asked=asked_for(body, ASKED))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 
 from lego_harness.proxy.conversation import Message, Reply, Request, ToolCall, order_tool_results
 from lego_harness.proxy.dialects import chat_reply, responses_reply
@@ -20,6 +20,7 @@ from lego_harness.proxy.dialects.base import (
     Head,
     Wire,
     asked_for,
+    conversation,
     field_of,
     read_arguments,
     request_of,
@@ -61,7 +62,6 @@ class Item(Wire):
 
 
 class ResponsesBody(Head):
-    input: str | list[Any] = Field(min_length=1)
     instructions: str | None = None
     previous_response_id: Any = None
     conversation: Any = None
@@ -84,9 +84,8 @@ class ResponsesDialect:
         for name in STORED:
             if getattr(wire, name):
                 raise Refusal(f"{name}: nothing is stored here; send the whole conversation as `input`")
-        said = [{"role": "user", "content": wire.input}] if isinstance(wire.input, str) else body["input"]
         folded = fold_conversation(
-            GRAMMAR, said, tools=body.get("tools"), system=body.get("instructions"), earlier=earlier
+            GRAMMAR, _said(body), tools=body.get("tools"), system=body.get("instructions"), earlier=earlier
         )
         return request_of(folded, wire, dialect=self.name, asked=asked_for(body, ASKED))
 
@@ -104,6 +103,14 @@ class ResponsesDialect:
 
     def error_event(self, refusal: Refusal) -> bytes:
         return responses_reply.failure(refusal)
+
+
+def _said(body: dict[str, Any]) -> list[Any]:
+    """The items; a text stands for a user's message."""
+    text = body.get("input")
+    return (
+        [{"role": "user", "content": text}] if text and isinstance(text, str) else conversation(body, "input")
+    )
 
 
 def _fold_system(wire: Any) -> list[Message]:
