@@ -11,7 +11,8 @@
     a reply of which a delivery broke off is missing or different      reply_aborted
     a reply is missing; something else stands there                    reply_dropped
     a reply came back with another meaning                             reply_edited
-    any other message differs                                          history_edited
+    any other message differs, or what stood there was said in         history_edited
+      another conversation that went on with this one
 
 Owns this table. Told from structure, never from a vendor's wording. Decides nothing about tokens.
 """
@@ -86,6 +87,8 @@ def _by_difference(match: Match, leaf: Exchange, request: Request) -> tuple[Caus
     asked_for = {len(x.asked): x for x in leaf.line()}
     if at >= len(messages):
         return (Cause.RESAMPLED if at in asked_for else Cause.HISTORY_CUT), ""
+    if at == leaf.num_messages:
+        return Cause.HISTORY_EDITED, "another conversation has gone on from here"
     if at in asked_for:
         return _about_reply(asked_for[at], messages[at], match.why)
     if at + 1 in asked_for and has_grown(leaf.asked[at], messages[at]):

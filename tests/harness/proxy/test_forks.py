@@ -312,3 +312,24 @@ async def test_sub_agents_are_served_side_by_side(talk: Begin, renderer: Rendere
     assert sorted(turn.thread for turn in capture.turns) == ["a", "b"]
     assert sorted(branch.cause for branch in capture.branches) == ["start", "sub_agent"]
     assert len({request.sampling.seed for request in engine.requests}) == 2
+
+
+async def test_two_conversations_may_go_on_with_the_same_one(talk: Begin, renderer: Renderer) -> None:
+    t = await talk(ScriptedEngine(renderer, [LS, LS, DONE]))
+    t.headers = {"x-session-id": "a"}
+    await t.tool_turn()
+    t.headers = {"x-session-id": "b"}
+    await t.turn()
+    t.messages.pop()
+    t.headers = {"x-session-id": "a"}
+    t.messages.append({"role": "user", "content": "And?"})
+    await t.turn()
+    capture = t.session.close()
+    assert (capture.stop, [branch.cause for branch in capture.branches]) == (
+        None,
+        ["start", "history_edited"],
+    )
+    first, second, third = capture.turns
+    known = [*first.context_ids, *first.sampled_ids]
+    assert third.context_ids[: len(known)].tolist() == known
+    assert trained(capture) == [len(first.sampled_ids) + len(second.sampled_ids), len(third.sampled_ids)]
