@@ -38,7 +38,7 @@ def test_json_is_one_object_per_session(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_person_sees_branches_forks_side_calls_and_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["replay", str(RECORDINGS / "claude-code.compaction.jsonl.gz")]) == 0
+    assert main(["replay", str(RECORDINGS / "server" / "claude-code.compaction.jsonl.gz")]) == 0
     shown = capsys.readouterr().out
     assert [line for line in shown.splitlines() if "│" in line and "compaction" in line]
     assert "17 turns, 0 sub-agents; 2144 tokens sampled = 2144 trained + 0 masked: conserved" in shown

@@ -1,7 +1,7 @@
 """A scripted model: who asks is told from what it is shown, and is answered with their next line.
 
     who        is known by
-    sub:a, …   the first question holds a sub-agent's prompt
+    sub:a, …   what was asked before the first reply holds a sub-agent's prompt
     compact    the last question wants text only; or no tools, and a summary is wanted
     side       no tools on offer
     main       everything else
@@ -61,10 +61,10 @@ class Actor:
 
 def who_asks(context: str) -> str:
     """See the table."""
-    questions = _QUESTION.findall(context)
-    first, last = (questions[0], questions[-1]) if questions else ("", "")
+    opening = context.partition("<|im_start|>assistant")[0]
+    last = next(reversed(_QUESTION.findall(context)), "")
     has_tools = "\n<tools>\n" in context.partition("<|im_end|>")[0]
-    if found := _SUB.search(first):
+    if found := _SUB.search(opening):
         return f"sub:{found.group(2)}"
     if "TEXT ONLY" in last or (not has_tools and "summar" in context.lower()):
         return "compact"

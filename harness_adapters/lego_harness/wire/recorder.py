@@ -10,6 +10,8 @@ Owns nothing that lasts: proxy, harness and sandbox end with the call. Invariant
 from __future__ import annotations
 
 import asyncio
+import platform
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -59,7 +61,8 @@ async def record(harness: str, scenario: str, backend: SandboxBackend) -> list[C
     with tempfile.TemporaryDirectory(prefix="lego-record-") as folder:
         heard, output, actor = await _listen(adapter, backend, Path(folder), synth, script)
     if not heard:
-        raise HarnessError(f"{harness} sent no request; it said: {one_line(output, keep='end')}")
+        said = one_line(output, keep="end") or f"nothing within {LIMIT_S:.0f} s"
+        raise HarnessError(f"{harness} sent no request; it said: {said}")
     return _calls(heard, actor, Prose(_own_texts(synth, script, heard)))
 
 
@@ -116,7 +119,8 @@ def _calls(notes: Sequence[_Note], actor: Actor, prose: Prose) -> list[Call]:
 
 def _call(n: int, heard: Heard, at_s: float, actor: Actor, prose: Prose) -> Call:
     path = "/" + "/".join(heard.path.split("/")[3:])
-    text, dialect = heard.written.decode("utf-8", "replace"), dialect_of(path)
+    text, dialect = _text(heard.written), dialect_of(path)
+    body = read_object(_text(heard.body)) if heard.body else None
     spoken = actor.claim(read_text(dialect, text, is_stream=heard.is_stream).message) if dialect else None
     reply: dict[str, Any] = {"status": heard.status}
     if heard.is_stream:
@@ -129,9 +133,7 @@ def _call(n: int, heard: Heard, at_s: float, actor: Actor, prose: Prose) -> Call
         {
             **{"n": n, "t": at_s, "method": heard.method, "path": path},
             "headers": [pair for pair in heard.headers if pair[0].lower() not in OURS],
-            "body": prose.replaced(read_object(heard.body.decode("utf-8", "replace")))
-            if heard.body
-            else None,
+            "body": prose.replaced(body),
             "class": spoken.who if spoken else "",
             "step": spoken.step if spoken else None,
             "reply": reply,
@@ -139,10 +141,18 @@ def _call(n: int, heard: Heard, at_s: float, actor: Actor, prose: Prose) -> Call
     )
 
 
+def _text(raw: bytes | bytearray) -> str:
+    """What was sent, without the names this machine has for things."""
+    text = raw.decode("utf-8", "replace")
+    for own, common in ((sys.prefix, "/usr"), (sys.base_prefix, "/usr"), (platform.release(), "6.1.0")):
+        text = text.replace(own, common)
+    return text
+
+
 def _own_texts(synth: SynthTask, script: Script, notes: Sequence[_Note]) -> list[str]:
     """Texts whose words are ours: the task, the script, the names of tools and parameters."""
     said = [encode(line.message) for lines in script.values() for line in lines]
-    bodies = [table(read_object(note.heard.body.decode("utf-8", "replace"))) for note in notes]
+    bodies = [table(read_object(_text(note.heard.body))) for note in notes]
     names = [" ".join(_tool_names(tool)) for body in bodies for tool in items(body.get("tools"))]
     return [synth.instruction, synth.source, synth.solved, synth.file, *said, *names]
 

@@ -74,7 +74,8 @@ def _subagent(voice: Voice, task: SynthTask) -> list[list[Line]]:
         _lines(say("", voice.shell("ls")), say("", voice.shell("cat *.py")), answer("A: one python file.")),
         _lines(say("", voice.shell("sleep 1; ls -a")), answer("B: one function in it.")),
     ]
-    return [_lines(two, *_repair(voice, task), voice.end), *agents]
+    wait = [say("", voice.shell(voice.wait))] if voice.wait else []
+    return [_lines(two, *wait, *_repair(voice, task), voice.end), *agents]
 
 
 def _compaction(voice: Voice, task: SynthTask) -> list[list[Line]]:

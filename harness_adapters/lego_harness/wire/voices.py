@@ -29,6 +29,8 @@ class Voice:
     """The call that gives a task to a sub-agent; None where there are none."""
     answer: Callable[[str], Message] | None = None
     """A sub-agent's last reply, where it is no text."""
+    wait: str = ""
+    """A command that outlasts sub-agents, where they run in the background and end with their parent."""
     window: int = 0
     """A window in which a few long outputs force a compaction; 0 where it never compacts."""
 
@@ -90,7 +92,8 @@ VOICES = {
     "codex": Voice(
         shell=_command("exec_command", "cmd"),
         end=say(DONE),
-        agent=lambda prompt: ("spawn_agent", {"message": prompt}),
+        agent=lambda prompt: ("multi_agent_v1.spawn_agent", {"message": prompt}),
+        wait="sleep 8; echo waited",
         window=24_000,
     ),
 }

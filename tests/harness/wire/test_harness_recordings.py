@@ -28,40 +28,89 @@ class Reading:
 
 
 READINGS = {
-    "claude-code.plain-recipe": Reading(turns=4),
-    "claude-code.parallel": Reading(turns=4),
-    "claude-code.subagent-foreground": Reading(turns=10, sub_agents=2),
+    "server/claude-code.plain-recipe": Reading(turns=4),
+    "server/claude-code.parallel": Reading(turns=4),
+    "server/claude-code.subagent-foreground": Reading(turns=10, sub_agents=2),
     # The question for the summary stands where the last reply stood, and the summary begins a new history.
-    "claude-code.compaction": Reading(
+    "server/claude-code.compaction": Reading(
         turns=17, forks=[(15, 31, "reply_dropped"), (16, 1, "compaction")], side_calls={"compaction": 1}
     ),
-    "claude-code.errors-context-length": Reading(
+    "server/claude-code.errors-context-length": Reading(
         turns=5, forks=[(2, 5, "reply_dropped"), (3, 1, "compaction")], side_calls={"compaction": 1}
     ),
-    "claude-code.errors-max-tokens": Reading(turns=4),
-    "opencode.plain": Reading(turns=5, side_calls=TITLE, extra=["side_call"]),
-    "opencode.parallel": Reading(turns=5, side_calls=TITLE, extra=["side_call"]),
-    "opencode.subagent": Reading(turns=11, sub_agents=2, side_calls=TITLE, extra=["side_call"]),
-    "opencode.rewrites": Reading(turns=11, side_calls=TITLE, extra=["side_call"]),
+    "server/claude-code.errors-max-tokens": Reading(turns=4),
+    "server/opencode.plain": Reading(turns=5, side_calls=TITLE, extra=["side_call"]),
+    "server/opencode.parallel": Reading(turns=5, side_calls=TITLE, extra=["side_call"]),
+    "server/opencode.subagent": Reading(turns=11, sub_agents=2, side_calls=TITLE, extra=["side_call"]),
+    "server/opencode.rewrites": Reading(turns=11, side_calls=TITLE, extra=["side_call"]),
     # One reply for both requests; the phantom call of its first delivery stays in the history.
-    "opencode.errors-aborted-stream": Reading(
+    "server/opencode.errors-aborted-stream": Reading(
         turns=5, forks=[(3, 4, "reply_aborted")], side_calls=TITLE, extra=["side_call"]
     ),
-    "openhands.plain": Reading(turns=4),
-    "openhands.plain-responses": Reading(turns=4),
-    "openhands.subagent": Reading(turns=10, sub_agents=2),
-    "openhands.compaction": Reading(
+    "server/openhands.plain": Reading(turns=4),
+    "server/openhands.plain-responses": Reading(turns=4),
+    "server/openhands.subagent": Reading(turns=10, sub_agents=2),
+    "server/openhands.compaction": Reading(
         turns=19,
         forks=[(8, 1, "compaction"), (13, 2, "compaction"), (18, 2, "compaction")],
         side_calls={"compaction": 3},
         extra=["side_call"] * 3,
     ),
-    "openhands.errors-malformed": Reading(turns=5, forks=[(2, 4, "reply_edited")]),
+    "server/openhands.errors-malformed": Reading(turns=5, forks=[(2, 4, "reply_edited")]),
+    "lego/mini-swe-agent.plain": Reading(turns=4),
+    "lego/mini-swe-agent.parallel": Reading(turns=4),
+    # A reply without a call is answered with a complaint and dropped.
+    "lego/mini-swe-agent.cut": Reading(turns=5, forks=[(2, 4, "reply_dropped")]),
+    "lego/claude-code.plain": Reading(turns=4),
+    "lego/claude-code.parallel": Reading(turns=4),
+    "lego/claude-code.subagent": Reading(turns=9, sub_agents=2),
+    # Three times, each time summed up in the same words.
+    "lego/claude-code.compaction": Reading(
+        turns=20,
+        forks=[
+            (6, 12, "reply_dropped"),
+            (7, 1, "compaction"),
+            (11, 10, "reply_dropped"),
+            (12, 2, "compaction"),
+            (16, 10, "reply_dropped"),
+            (17, 2, "compaction"),
+        ],
+        side_calls={"compaction": 3},
+    ),
+    "lego/claude-code.cut": Reading(turns=5),
+    "lego/opencode.plain": Reading(turns=4),
+    "lego/opencode.parallel": Reading(turns=4),
+    "lego/opencode.subagent": Reading(turns=9, sub_agents=2),
+    "lego/opencode.compaction": Reading(
+        turns=18, forks=[(9, 1, "compaction")], side_calls={"compaction": 1}, extra=["side_call"]
+    ),
+    "lego/opencode.cut": Reading(turns=2),
+    "lego/openhands.plain": Reading(turns=4),
+    "lego/openhands.parallel": Reading(turns=4),
+    "lego/openhands.subagent": Reading(turns=9, sub_agents=2),
+    "lego/openhands.compaction": Reading(
+        turns=19,
+        forks=[(8, 4, "compaction"), (15, 5, "compaction")],
+        side_calls={"compaction": 2},
+        extra=["side_call"] * 2,
+    ),
+    "lego/openhands.cut": Reading(turns=2),
+    "lego/codex.plain": Reading(turns=4),
+    "lego/codex.parallel": Reading(turns=4),
+    "lego/codex.subagent": Reading(turns=10, sub_agents=2),
+    "lego/codex.compaction": Reading(
+        turns=19,
+        forks=[(7, 3, "compaction"), (14, 4, "compaction")],
+        side_calls={"compaction": 2},
+        extra=["side_call"] * 2,
+    ),
+    "lego/codex.cut": Reading(turns=2),
 }
 
 
 def test_every_recording_has_a_reading() -> None:
-    assert {path.name.removesuffix(".jsonl.gz") for path in FOLDER.glob("*.gz")} == set(READINGS)
+    found = {str(path.relative_to(FOLDER)).removesuffix(".jsonl.gz") for path in FOLDER.rglob("*.gz")}
+    assert found == set(READINGS)
 
 
 @pytest.mark.parametrize("name", READINGS)
