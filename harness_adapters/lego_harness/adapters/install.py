@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lego_harness.adapters.pythons import python312
+from lego_harness.adapters.pythons import UNPACKED, find_python312, unpack_python
 from lego_harness.errors import LegoError, SetupError
 from lego_harness.text import one_line
 
@@ -112,11 +112,14 @@ def _venv(python: Callable[[], str], *flags: str, compiled_by: str = "") -> Call
 
     def build(harness: Harness, folder: Path) -> None:
         lock = _REQUIREMENTS / f"{harness.name}.txt"
-        _run([python(), "-m", "venv", str(folder)], "no venv can be made; on Debian install python3-venv")
         inside = str(folder / "bin" / "python")
-        pip = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         _run(
-            [*pip, *flags, "-r", str(lock)],
+            [python(), "-m", "venv", "--without-pip", str(folder)],
+            "no venv can be made; on Debian install python3-venv",
+        )
+        pip = [sys.executable, "-m", "pip", "--python", inside, "--quiet", "--disable-pip-version-check"]
+        _run(
+            [*pip, "install", *flags, "-r", str(lock)],
             f"{harness.name} cannot be installed with pip; is the package index reachable?",
         )
         if compiled_by:
@@ -171,6 +174,17 @@ def _correct_scripts(unfinished: Path, final: Path) -> None:
             script.write_bytes(text.replace(os.fsencode(unfinished), os.fsencode(final)))
 
 
+def _python312() -> str:
+    """One that is there, or one of our own."""
+    if found := find_python312():
+        return found
+    install(_PYTHON)
+    return str(_PYTHON.folder / UNPACKED)
+
+
+_PYTHON = Harness(
+    name="python", version="3.13", build=lambda python, folder: unpack_python(folder, python.folder)
+)
 MINI_SWE = Harness(name="mini-swe-agent", version="2.4.6", build=_venv(lambda: sys.executable))
 CLAUDE_CODE = Harness(name="claude-code", version="2.1.332", build=_npm("@anthropic-ai/claude-code"))
 OPENCODE = Harness(
@@ -184,7 +198,7 @@ OPENHANDS = Harness(
     name="openhands",
     version="1.58.2",
     build=_venv(
-        python312,
+        _python312,
         *("--no-deps", "--no-compile", "--only-binary=:all:"),
         compiled_by="openhands_fork_server",
     ),
