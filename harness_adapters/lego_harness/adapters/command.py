@@ -15,7 +15,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lego_harness.adapters.base import Endpoint, HarnessExit
-from lego_harness.adapters.inside import FORWARDER, HOME, exit_inside, filled, forwarded, values_inside
+from lego_harness.adapters.inside import (
+    FORWARDER,
+    HOME,
+    exit_inside,
+    filled,
+    forwarded,
+    last_words,
+    values_inside,
+)
 from lego_harness.adapters.options import CommandConfig, HarnessOptions
 from lego_harness.errors import SetupError, UsageError
 from lego_harness.sandbox.base import PROXY_SOCKET, Limits, Mount, Sandbox
@@ -24,7 +32,7 @@ from lego_harness.types import Task
 
 _FILE = "instruction.md"
 _KEEP_STDIN = ("/bin/sh", "-c", f'cat > "$HOME/{_FILE}" && exec "$@" < "$HOME/{_FILE}"', "sh")
-_OUTPUT_BYTES = 20_000
+_OUTPUT_BYTES = 1_000_000
 
 
 def command(options: HarnessOptions) -> CommandAdapter:
@@ -99,7 +107,7 @@ class CommandAdapter:
             )
             return HarnessExit(
                 exit_code=ended.exit_code,
-                output=(ended.stdout + ended.stderr).decode(errors="replace"),
+                output=last_words(ended.as_exec_result()),
                 ordinary=self._ordinary,
                 timed_out=ended.timed_out,
             )

@@ -63,6 +63,7 @@ class InsideAdapter:
         await asyncio.to_thread(reported_version, [str(_binary(table)), "--version"], table.harness, env)
 
     def mounts(self) -> tuple[Mount, ...]:
+        self._table.harness.require()
         return (FORWARDER, Mount(source=self._table.harness.folder, target=installed_inside(self.name)))
 
     async def start(self) -> None:
@@ -119,11 +120,16 @@ def exit_inside(result: ExecResult, ordinary: frozenset[int]) -> HarnessExit:
     """How a harness that ran inside the sandbox ended."""
     return HarnessExit(
         exit_code=result.exit_code,
-        output=(result.stdout + result.stderr)[-_OUTPUT_CHARACTERS:],
+        output=last_words(result),
         ordinary=ordinary,
         timed_out=result.timed_out,
         killed_inside=_was_killed(result),
     )
+
+
+def last_words(result: ExecResult) -> str:
+    """The end of what a harness wrote."""
+    return (result.stdout + result.stderr)[-_OUTPUT_CHARACTERS:]
 
 
 def _was_killed(result: ExecResult) -> bool:
