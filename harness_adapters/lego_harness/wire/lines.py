@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from http import HTTPStatus
+from itertools import islice
 
 from lego_harness.proxy.refusal import Refusal
 from lego_harness.proxy.strict_json import encode
@@ -23,6 +24,8 @@ from lego_harness.wire.scripted import Line
 
 LOST = " …"
 """Stands for the rest of a reply that broke off: that there was one is known, and nothing else."""
+SOON = 16
+"""Calls; a harness gives up after fewer, whatever it asks beside."""
 _NAMED_BY = ("session", "agent-id", "thread")
 
 
@@ -50,13 +53,10 @@ class Lines:
         return Line(message=message), True
 
     def _said_again(self, call: Call) -> Said | None:
-        """The whole reply to a repetition of the call, where its conversation goes on with one."""
-        for later in self._calls:
-            if later.n <= call.n or _conversation(later) != _conversation(call):
-                continue
-            if later.body != call.body:
-                return None
-            said = said_to(later)
+        """The whole reply to a repetition of the call, where one comes soon in its conversation."""
+        later = (one for one in self._calls if one.n > call.n and _conversation(one) == _conversation(call))
+        for one in islice(later, SOON):
+            said = said_to(one) if one.body == call.body and dialect_of(one.path) else None
             if isinstance(said, Said) and said.is_over:
                 return said
         return None

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lego_harness.wire.outcome import is_conserved, outcome
+from lego_harness.wire.recording import read_recording
+from lego_harness.wire.replay import replay
+from tests.support.families import load_families
 from tests.support.recordings import Outcome
 
 FOLDER = Path(__file__).parents[2] / "data" / "wire"
@@ -132,3 +136,22 @@ async def test_only_titles_are_masked(outcome_of: Outcome, name: str) -> None:
     assert set(shown["masked"]) == ({"side_call:title"} if "title" in shown["side_calls"] else set())
     assert shown["sampled"] == shown["trained"] + sum(shown["masked"].values())
     assert shown["trained"] == sum(branch["tokens_trained"] for branch in shown["branches"])
+
+
+@pytest.mark.parametrize("family", ["qwen3-thinking", "qwen3-coder", "qwen3.5", "qwen3.6-preserved"])
+async def test_a_recording_shows_the_same_whichever_template_the_policy_has(
+    outcome_of: Outcome, tmp_path: Path, family: str
+) -> None:
+    renderer = load_families(tmp_path)[family]
+    renderer.max_model_len = 2**30
+    for name in (
+        "server/claude-code.errors-context-length",
+        "server/openhands.subagent",
+        "lego/codex.compaction",
+    ):
+        path = FOLDER / f"{name}.jsonl.gz"
+        (replayed,) = await replay(read_recording(path), renderer)
+        one, other = outcome(replayed), await outcome_of(path)
+        assert is_conserved(replayed)
+        for key in ("turns", "forks", "side_calls", "sub_agents", "errors"):
+            assert one[key] == other[key], (name, key)

@@ -219,12 +219,15 @@ async def test_a_stream_that_broke_off_is_answered_with_the_same_reply(outcome_o
     main.tool_turn()
     main.post(main.broken(main.message("Let me", "rm")))
     main.post(failure(503))
+    title = Chat(tape, system="You write titles.")
+    title.tools = []
+    title.turn("Repair of add")
     main.post(main.broken(main.message("Let me see", "rm")))
     main.turn("Let me look.", "cat calc.py")
     main.results("ok")
     main.turn("Done.")
     shown = await outcome_of(tape)
-    assert (shown["turns"], causes(shown), shown["errors"]) == (3, ["start"], [])
+    assert (shown["turns"], causes(shown), shown["errors"]) == (4, ["start", "side_call"], [])
 
 
 async def test_a_phantom_call_in_the_history_is_a_fork(outcome_of: Outcome) -> None:
