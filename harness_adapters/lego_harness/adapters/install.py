@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import importlib.util
 import os
 import platform
 import shutil
@@ -113,13 +114,14 @@ def _venv(python: Callable[[], str], *flags: str, compiled_by: str = "") -> Call
     def build(harness: Harness, folder: Path) -> None:
         lock = _REQUIREMENTS / f"{harness.name}.txt"
         inside = str(folder / "bin" / "python")
+        is_ours = importlib.util.find_spec("pip") is not None  # it serves, and saves making another one
+        pip = [sys.executable, "-m", "pip", "--python", inside] if is_ours else [inside, "-m", "pip"]
         _run(
-            [python(), "-m", "venv", "--without-pip", str(folder)],
+            [python(), "-m", "venv", *(["--without-pip"] if is_ours else []), str(folder)],
             "no venv can be made; on Debian install python3-venv",
         )
-        pip = [sys.executable, "-m", "pip", "--python", inside, "--quiet", "--disable-pip-version-check"]
         _run(
-            [*pip, "install", *flags, "-r", str(lock)],
+            [*pip, "--quiet", "--disable-pip-version-check", "install", *flags, "-r", str(lock)],
             f"{harness.name} cannot be installed with pip; is the package index reachable?",
         )
         if compiled_by:
