@@ -2,7 +2,7 @@
 
     /rollout/<secret>/…    what `routes.py` serves
 
-Owns the sockets and the table of secrets. Invariants: a secret opens one session and no other; a
+Owns the server and the table of secrets. Invariants: a secret opens one session and no other; a
 wrong one learns nothing, not even by timing; every answer is a success or an error of the dialect,
 never a 5xx. Keeps no tokens.
 """
@@ -26,6 +26,7 @@ from lego_harness.proxy.render import Renderer
 from lego_harness.proxy.route_log import RouteLog
 from lego_harness.proxy.routes import CHAT, MODEL, dialect_of, handler
 from lego_harness.proxy.session import Session
+from lego_harness.proxy.sockets import Sockets
 from lego_harness.proxy.upstream import Engine
 from lego_harness.types import Budget, Sampling, StopReason
 
@@ -55,6 +56,7 @@ class CaptureProxy:
         self._folder, self._socket_path = socket_dir, socket_dir / "proxy.sock"
         self._sessions: dict[bytes, Session] = {}  # by digest: look-up time says nothing of a secret
         self._runner: web.AppRunner | None = None
+        self._sockets: Sockets | None = None
         self._address = ""
 
     async def start(self, *, port: int = 0) -> None:
@@ -65,12 +67,16 @@ class CaptureProxy:
         app.router.add_route("*", "/{tail:.*}", self._nothing_here)
         if self._tap is not None:
             app.on_response_prepare.append(self._tap)
-        runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=SHUTDOWN_S)
-        self._runner = runner
-        await runner.setup()
+        quiet = logging.getLogger(f"{__name__}.http")
+        quiet.setLevel(logging.CRITICAL)  # what clients do wrong is answered; it must not fill the disk too
+        self._runner = web.AppRunner(
+            app, handler_cancellation=True, access_log=None, logger=quiet, shutdown_timeout=SHUTDOWN_S
+        )
+        await self._runner.setup()
+        assert self._runner.server is not None
+        self._sockets = Sockets(self._runner.server)
         listener = socket.create_server(("127.0.0.1", port))
-        await web.SockSite(runner, listener).start()
-        await web.UnixSite(runner, self._socket_path).start()
+        await self._sockets.listen(listener, self._socket_path)
         self._socket_path.chmod(0o666)  # sandboxes may run as another user; the secret protects
         self._address = f"http://127.0.0.1:{listener.getsockname()[1]}"
 
@@ -79,6 +85,8 @@ class CaptureProxy:
         for session in list(self._sessions.values()):
             session.end(StopReason.CANCELLED, "the proxy was closed")
             session.close()
+        if self._sockets is not None:
+            self._sockets.close()
         if self._runner is not None:
             await self._runner.cleanup()
         self._socket_path.unlink(missing_ok=True)
@@ -112,8 +120,10 @@ class CaptureProxy:
         session = self._session(request.match_info["secret"])
         if session is None:
             return error_response(dialect, Refusal("no rollout has this address", HTTPStatus.UNAUTHORIZED))
+        assert self._sockets is not None
         try:
-            return await handler(request.method, tail)(request, session, dialect)
+            with self._sockets.working(request):
+                return await handler(request.method, tail)(request, session, dialect)
         except Refusal as refusal:
             return error_response(dialect, refusal)
         except web.RequestPayloadError as error:

@@ -12,6 +12,7 @@ import asyncio
 
 from aiohttp import web
 
+from lego_harness.proxy.clients import reader_of
 from lego_harness.proxy.conversation import Reply, Request
 from lego_harness.proxy.dialects.base import Dialect
 from lego_harness.proxy.refusal import Refusal
@@ -29,7 +30,8 @@ async def deliver(
     async with session.exchange(request):
         respond = _stream if request.stream else _whole
         response, reply = await respond(http, session, dialect, request)
-        await response.write_eof()
+        async with reader_of(http):
+            await response.write_eof()
         if reply is not None and http.transport is not None and not http.transport.is_closing():
             session.delivered(request)
         return response
@@ -65,16 +67,22 @@ async def _stream(
     except Refusal as refusal:
         if not response.prepared:
             raise
-        await response.write(dialect.error_event(refusal))
+        await _write(http, response, dialect.error_event(refusal))
         return response, None
     finally:
         if not answer.done():  # the client vanished while the engine worked: free it
             answer.cancel()
             await asyncio.wait({answer})
-    if not response.prepared:
-        await response.prepare(http)
-    await response.write(b"".join(dialect.events(reply, include_usage=request.include_usage)))
+        _ = answer.cancelled() or answer.exception()  # known now, even where nobody is left to be told
+    await _write(http, response, b"".join(dialect.events(reply, include_usage=request.include_usage)))
     return response, reply
+
+
+async def _write(http: web.Request, response: web.StreamResponse, events: bytes) -> None:
+    async with reader_of(http):
+        if not response.prepared:
+            await response.prepare(http)
+        await response.write(events)
 
 
 async def _wait(
@@ -82,6 +90,4 @@ async def _wait(
 ) -> None:
     """Until the answer is there, with a sign of life now and then."""
     while not (await asyncio.wait({answer}, timeout=KEEP_ALIVE_S))[0]:
-        if not response.prepared:
-            await response.prepare(http)
-        await response.write(dialect.keep_alive())
+        await _write(http, response, dialect.keep_alive())

@@ -21,6 +21,7 @@ from typing import Any
 from aiohttp import web
 
 from lego_harness.proxy.caller import caller_of
+from lego_harness.proxy.clients import body_of
 from lego_harness.proxy.delivery import deliver, json_response
 from lego_harness.proxy.dialects.base import MAX_NAME, Dialect
 from lego_harness.proxy.dialects.chat import ChatDialect
@@ -61,12 +62,14 @@ def _path(tail: str) -> str:
 
 
 async def _complete(http: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
-    request = session.reader.read(dialect, await http.read())
-    return await deliver(http, session, dialect, replace(request, caller=caller_of(http.headers)))
+    async with session.places.one():
+        request = session.reader.read(dialect, await body_of(http))
+        return await deliver(http, session, dialect, replace(request, caller=caller_of(http.headers)))
 
 
 async def _count_tokens(http: web.Request, session: Session, dialect: Dialect) -> web.StreamResponse:
-    num_tokens = session.count_tokens(session.reader.read(dialect, await http.read()))
+    async with session.places.one():
+        num_tokens = session.count_tokens(session.reader.read(dialect, await body_of(http)))
     kind = {"object": "response.input_tokens"} if dialect is RESPONSES else {}
     return json_response({**kind, "input_tokens": num_tokens})
 

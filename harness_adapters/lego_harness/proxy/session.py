@@ -23,6 +23,7 @@ from lego_harness.adapters.base import Endpoint
 from lego_harness.errors import AlignmentError, EngineError, UsageError
 from lego_harness.proxy.boundary import checked
 from lego_harness.proxy.capture import Capture, make_capture
+from lego_harness.proxy.clients import Places
 from lego_harness.proxy.context import render_added
 from lego_harness.proxy.conversation import Reply, Request
 from lego_harness.proxy.dialects.reader import Reader
@@ -73,6 +74,8 @@ class Session:
         """Set when a budget is used up or something failed: the harness should be killed."""
         self.reader = Reader()
         """Reads its requests, each at the cost of what it adds."""
+        self.places = Places()
+        """Bounds how many of its requests are served at once."""
         self._engine, self._renderer = engine, renderer
         self._sampling, self._budget = sampling, budget
         self._on_close = on_close
