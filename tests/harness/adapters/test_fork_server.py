@@ -121,7 +121,7 @@ async def test_giving_up_on_a_slow_import_leaves_it_to_the_next_rollout(toy: For
     importing = descendants(os.getpid())
     gate.open()
     assert (await toy.run(lambda _home: ["say", "now"], timeout_s=60)).output == "now True\n"
-    assert set(importing) <= set(descendants(os.getpid()))
+    assert set(importing) & set(descendants(os.getpid())), "the server that was importing was replaced"
 
 
 async def test_closing_during_the_import_ends_it(toy: Forked) -> None:

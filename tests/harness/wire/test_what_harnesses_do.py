@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.recordings import TASK, Chat, Claude, Codex, Outcome, Outcomes, Tape, failure, sse, tool
+from tests.support.recordings import TASK, Chat, Claude, Codex, Outcome, Outcomes, Tape, tool
 
 CLAUDE = {"x_claude_code_session_id": "main"}
 OPENCODE = {"x_session_id": "main"}
@@ -194,110 +194,6 @@ async def test_a_history_without_its_middle_and_without_a_summary_is_an_edit(out
     main.turn("Done.")
     shown = await outcome_of(tape)
     assert [cause for _, _, cause in forks(shown)] == ["reply_edited"]
-
-
-# --- failures --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("harness", [Chat, Claude, Codex])
-async def test_errors_and_the_same_request_again_leave_one_conversation(
-    outcome_of: Outcome, harness: type[Chat]
-) -> None:
-    tape = Tape()
-    main = harness(tape)
-    main.tool_turn()
-    for status in (429, 529, 500, 408):
-        main.post(failure(status))
-    main.turn("Done.")
-    shown = await outcome_of(tape)
-    assert (shown["turns"], causes(shown), shown["errors"]) == (2, ["start"], [])
-
-
-async def test_a_stream_that_broke_off_is_answered_with_the_same_reply(outcome_of: Outcome) -> None:
-    tape = Tape()
-    main = Chat(tape)
-    main.tool_turn()
-    main.post(main.broken(main.message("Let me", "rm")))
-    main.post(failure(503))
-    title = Chat(tape, system="You write titles.")
-    title.tools = []
-    title.turn("Repair of add")
-    main.post(main.broken(main.message("Let me see", "rm")))
-    main.turn("Let me look.", "cat calc.py")
-    main.results("ok")
-    main.turn("Done.")
-    shown = await outcome_of(tape)
-    assert (shown["turns"], causes(shown), shown["errors"]) == (4, ["start", "side_call"], [])
-
-
-async def test_a_phantom_call_in_the_history_is_a_fork(outcome_of: Outcome) -> None:
-    tape = Tape()
-    main = Chat(tape)
-    main.tool_turn()
-    phantom = main.message("", "rm")
-    main.post(main.broken(phantom))
-    whole = main.message(None, "cat calc.py")
-    main.post(main.reply(whole))
-    phantom["tool_calls"][0]["function"]["arguments"] = "{}"
-    for message, output in ((phantom, "Tool execution aborted"), (whole, "ok")):
-        main.messages.append(message)
-        main.results(output)
-    main.turn("Done.")
-    shown = await outcome_of(tape)
-    assert (shown["turns"], forks(shown)) == (3, [(2, 4, "reply_aborted")])
-
-
-async def test_the_part_of_a_reply_that_a_harness_kept_is_a_fork(outcome_of: Outcome) -> None:
-    tape = Tape()
-    main = Claude(tape, **CLAUDE)
-    main.tool_turn()
-    part = main.message("I will fix the")
-    main.post(main.broken(part))
-    main.messages.append(part)
-    main.say("Your response above was cut off. Go on.")
-    main.turn("Done.")
-    assert forks(await outcome_of(tape)) == [(2, 4, "reply_aborted")]
-
-
-async def test_items_that_had_arrived_are_kept_and_the_rest_is_lost(outcome_of: Outcome) -> None:
-    tape = Tape()
-    main = Codex(tape)
-    main.tool_turn()
-    items = main.message("Let me look.", "cat calc.py")
-    main.post(main.broken(items))
-    main.messages += items
-    main.results("ok")
-    main.turn("Done.")
-    assert forks(await outcome_of(tape)) == [(2, 4, "reply_aborted")]
-
-
-@pytest.mark.parametrize(
-    ("harness", "stream"),
-    [
-        (Claude, sse([{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}])),
-        (Chat, 'data: {"error": {"message": "boom"}}\n\n'),
-        (Codex, sse([{"type": "response.failed", "response": {"error": {"message": "boom"}}}])),
-    ],
-)
-async def test_an_error_inside_a_stream_samples_nothing(
-    outcome_of: Outcome, harness: type[Chat], stream: str
-) -> None:
-    tape = Tape()
-    main = harness(tape)
-    main.tool_turn()
-    main.post({"status": 200, "sse": stream})
-    main.turn("Done.")
-    shown = await outcome_of(tape)
-    assert (shown["turns"], causes(shown)) == (2, ["start"])
-
-
-async def test_a_harness_that_was_gone_before_the_reply(outcome_of: Outcome) -> None:
-    tape = Tape()
-    main = Chat(tape)
-    main.tool_turn()
-    main.post(None)
-    shown = await outcome_of(tape)
-    assert (shown["turns"], causes(shown)) == (2, ["start"])
 
 
 # --- limits and odd replies ------------------------------------------------------------------------
