@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -23,6 +24,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 HARNESS = "openhands"
 DONE = finish(HARNESS)
+EVERYWHERE = pytest.mark.parametrize(
+    "worker", ["bubblewrap", pytest.param("docker", marks=pytest.mark.docker)], indirect=True
+)
 SUMMARY = "I counted to six thousand.\nNothing is repaired yet."
 
 
@@ -31,15 +35,14 @@ def _installed() -> None:
     install(OPENHANDS)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["bubblewrap"])
 async def worker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Worker]:
     """Shared, since the import is; it offers sub-agents and has a window that a long output fills."""
-    backend = getattr(request, "param", "bubblewrap")
     options = HarnessOptions(subagents=True, context_tokens=32_000)
     before = descendants(os.getpid())
-    async with open_worker(tmp_path_factory.mktemp("worker"), HARNESS, backend, options) as worker:
+    async with open_worker(tmp_path_factory.mktemp("worker"), HARNESS, request.param, options) as worker:
         await worker.adapter.check()
         yield worker
     assert set(descendants(os.getpid())) <= set(before)
@@ -61,11 +64,7 @@ def edit(worker: Worker) -> tuple[str, dict[str, str]]:
     }
 
 
-@pytest.mark.parametrize(
-    "worker",
-    [pytest.param("docker", marks=pytest.mark.docker), "bubblewrap"],
-    indirect=True,
-)
+@EVERYWHERE
 async def test_a_file_edited_by_the_sdk_s_editor_is_graded_1(worker: Worker) -> None:
     view = ("file_editor", {"command": "view", "path": "/workspace"})
     trajectory = await worker.run([say("Look.", view), say("Repair.", edit(worker)), DONE])
@@ -89,6 +88,7 @@ async def test_a_repaired_task_is_graded_1_though_the_engine_was_away(worker: Wo
     assert conserves(trajectory)
 
 
+@EVERYWHERE
 async def test_parallel_calls_are_one_turn_answered_in_their_order(worker: Worker) -> None:
     calls = [
         ("terminal", {"command": "sleep 0.3; echo slow"}),
@@ -139,6 +139,7 @@ async def test_a_compacted_history_and_its_summary_are_trained(worker: Worker) -
     assert conserves(trajectory)
 
 
+@EVERYWHERE
 async def test_a_terminal_that_is_reset_is_one_of_the_sandbox_still(worker: Worker) -> None:
     """On a host with tmux, the SDK would open one there."""
     again = say("", ("terminal", {"command": "hostname; id -un; echo $$", "reset": True}))
@@ -177,13 +178,15 @@ async def test_the_turn_budget_ends_an_agent_that_would_go_on(worker: Worker) ->
     assert conserves(trajectory)
 
 
+@EVERYWHERE
 async def test_the_wall_clock_ends_a_command_that_would_go_on(worker: Worker) -> None:
-    trajectory = await worker.run([run_command(HARNESS, "echo begun; sleep 1000")], max_seconds=30)
+    trajectory = await worker.run([run_command(HARNESS, "echo begun; sleep 1000")], max_seconds=20)
     assert trajectory.stop_reason is StopReason.TIMEOUT
     assert trajectory.grade is None
     assert len(trajectory.turns) == 1
 
 
+@EVERYWHERE
 async def test_the_sdk_is_out_of_reach_of_an_agent_that_kills_everything(worker: Worker) -> None:
     """Its own shell is not: the SDK gives that a time, and then goes on."""
     kill = say("", ("terminal", {"command": "kill -9 -1", "timeout": "1"}))
@@ -212,6 +215,40 @@ async def test_a_killed_fork_server_fails_what_it_ran_and_is_started_again(worke
 def _is_server(pid: int) -> bool:
     parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     return parent == os.getpid() and "openhands_fork_server" in command(pid)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param("", id="empty"),
+        pytest.param(" \n ", id="blank"),
+        pytest.param(
+            'Hm.\n<tool_call>\n{"name": "terminal", "arguments": {"comm\n</tool_call>', id="broken call"
+        ),
+        pytest.param("Let me think about it. " * 80, id="cut by length"),
+    ],
+)
+async def test_a_reply_that_the_sdk_cannot_use_costs_no_token(worker: Worker, odd: str) -> None:
+    trajectory = await worker.run([run_command(HARNESS, "ls"), say(odd), say(odd), DONE])
+    assert (trajectory.stop_reason, trajectory.error) == (StopReason.COMPLETED, "")
+    assert len(trajectory.turns) >= 2
+    assert conserves(trajectory)
+
+
+async def test_arguments_that_the_sdk_rewrites_or_refuses_cost_no_token(worker: Worker) -> None:
+    odd: list[dict[str, Any]] = [
+        {"command": "ls  \n\n", "timeout": "5"},
+        {"timeout": 5.0, "command": "ls", "unheard_of": [1, None]},
+        {"command": "printf 'é\\t\\n'", "is_input": "false"},
+        {"command": 5},
+        {},
+    ]
+    calls = [say("Let me see.\n", ("terminal", arguments)) for arguments in odd]
+    other = say("", ("bash", {"command": "ls"}), ("no_such_tool", {"x": "y "}))
+    trajectory = await worker.run([*calls, other, DONE])
+    assert (trajectory.stop_reason, trajectory.error) == (StopReason.COMPLETED, "")
+    assert len(trajectory.turns) == 7
+    assert conserves(trajectory)
 
 
 async def test_an_agent_that_the_sdk_finds_stuck_is_graded(worker: Worker) -> None:
