@@ -9,10 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from lego_core.config import EngineConfig
 from lego_core.inference.engine import EngineSpec, VllmEngine
 from lego_core.inference.torch_engine import TorchEngine
+from lego_core.training.model import load_policy
+from lego_core.training.routing_replay import install_replay, replaying
 from lego_core.training.trainer import Trainer
 from lego_core.types import Sample
 from lego_harness.errors import EngineError
@@ -153,12 +156,32 @@ def test_what_was_replayed_is_forgotten_with_its_micro_batch(model_dir: Path) ->
     """NovaSky-AI/SkyRL#1908: a replay outlived the pass that it was recorded for."""
     routed = [random_sample(f"r{i}", 30, seed=i) for i in range(3)]
     native = [replace(sample, routes=None) for sample in routed]
-    beyond = [replace(sample, ids=sample.ids + 10_000) for sample in routed]
     used = Trainer(spec(model_dir))
-    with pytest.raises(IndexError):
-        used.train_step(beyond)
     for _ in range(2):
         replayed, after = used.train_step(routed), used.train_step(native)
         assert replayed.mean_abs_dlogp != after.mean_abs_dlogp
         assert after.mean_abs_dlogp == step(model_dir, native).mean_abs_dlogp
         assert (after.routing_coverage, after.expert_overlap) == (0.0, None)
+
+
+def test_a_pass_behind_a_replay_that_failed_routes_natively(model_dir: Path) -> None:
+    """NovaSky-AI/SkyRL#1908: what failed in the middle must leave nothing to be replayed either."""
+    model = load_policy(model_dir, dtype=torch.float64, device=torch.device("cpu"), experts="eager")
+    routers = install_replay(model)
+    sample = random_sample("r", 30)
+    assert sample.routes is not None
+    ids, routes = torch.from_numpy(sample.ids)[None].long(), torch.from_numpy(sample.routes)[None]
+
+    def hidden() -> torch.Tensor:
+        with torch.no_grad():
+            return model.model(input_ids=ids, use_cache=False).last_hidden_state
+
+    def failing() -> None:
+        with replaying(routers, routes):
+            assert not torch.equal(hidden(), native)
+            raise ZeroDivisionError
+
+    native = hidden()
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    assert torch.equal(hidden(), native)
