@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lego_harness.adapters.install import CLAUDE_CODE, MINI_SWE, install
+from lego_harness.adapters.install import CLAUDE_CODE, MINI_SWE, OPENHANDS, install
 from lego_harness.sandbox.choose import choose_backend
 from tests.support.processes import Watch, command, descendants
 from tests.support.real_rollout import label_of
@@ -23,14 +23,16 @@ pytestmark = pytest.mark.slow
     [
         ("mini-swe-agent", "bubblewrap"),
         ("claude-code", "bubblewrap"),
+        ("openhands", "bubblewrap"),
         pytest.param("mini-swe-agent", "docker", marks=pytest.mark.docker),
         pytest.param("claude-code", "docker", marks=pytest.mark.docker),
+        pytest.param("openhands", "docker", marks=pytest.mark.docker),
     ],
 )
 def test_killing_the_worker_leaves_no_process_no_harness_folder_and_one_sandbox_that_is_reaped(
     harness: str, backend: str, tmp_path: Path
 ) -> None:
-    install({MINI_SWE.name: MINI_SWE, CLAUDE_CODE.name: CLAUDE_CODE}[harness])
+    install({known.name: known for known in (MINI_SWE, CLAUDE_CODE, OPENHANDS)}[harness])
     folder = tmp_path / "worker"
     folder.mkdir()
     program = subprocess.Popen(
