@@ -30,7 +30,7 @@ from lego_harness.tasks.synth import SynthTask, generate, write_task
 from lego_harness.types import Branch, Budget, GenerateRequest, Generation, Sampling, Trajectory, Turn
 from tests.support.scripted_engine import ScriptedEngine, Step, say
 
-MAX_MODEL_LEN = {"openhands": 131_072, "opencode": 131_072}
+MAX_MODEL_LEN = {"openhands": 131_072, "opencode": 131_072, "claude-code": 131_072}
 """In tokens of the tiny tokenizer, which are little more than bytes."""
 TOOL = {
     "mini-swe-agent": "bash",
