@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-import numpy as np
 import pytest
 import pytest_asyncio
 
-from lego_harness.types import StopReason, Trajectory
-from tests.support.real_rollout import TOOL, Worker, finish, open_worker, run_command
+from lego_harness.types import StopReason
+from tests.support.real_rollout import TOOL, Worker, conserves, finish, open_worker, run_command
 from tests.support.scripted_engine import say
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["mini-swe-agent", "claude-code"])
+@pytest_asyncio.fixture(
+    scope="module", loop_scope="module", params=["mini-swe-agent", "claude-code", "codex"]
+)
 async def worker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Worker]:
@@ -26,21 +27,6 @@ async def worker(
 
 def with_arguments(worker: Worker, **arguments: Any) -> dict[str, Any]:
     return say("Let me see.\n", (TOOL[worker.adapter.name], arguments))
-
-
-def conserves(trajectory: Trajectory) -> bool:
-    """Each turn is owned by one branch, behind the very context it was sampled from."""
-    owned = sum(int(branch.mask.sum()) for branch in trajectory.branches)
-    return owned == trajectory.num_sampled and all(
-        sum(
-            bool(b.mask[len(t.context_ids) :][: len(t.sampled_ids)].any())
-            and np.array_equal(b.ids[: len(t.context_ids)], t.context_ids)
-            and np.array_equal(b.ids[len(t.context_ids) :][: len(t.sampled_ids)], t.sampled_ids)
-            for b in trajectory.branches
-        )
-        == 1
-        for t in trajectory.turns
-    )
 
 
 @pytest.mark.parametrize(
@@ -80,8 +66,7 @@ async def test_arguments_the_harness_rewrites_or_refuses(worker: Worker) -> None
 
 
 async def test_parallel_calls_are_one_turn(worker: Worker) -> None:
-    tool = TOOL[worker.adapter.name]
-    both = say("Both.", (tool, {"command": "sleep 0.3; echo slow"}), (tool, {"command": "echo fast"}))
+    both = run_command(worker.adapter.name, "sleep 0.3; echo slow", "echo fast")
     trajectory = await worker.run([both, finish(worker.adapter.name)])
     assert (trajectory.stop_reason, len(trajectory.branches)) == (StopReason.COMPLETED, 1)
     slow, fast = (m["content"] for m in trajectory.messages if m["role"] == "tool")
