@@ -1,0 +1,1 @@
+"""What the capture proxy costs, measured beside other programs; `python -m benchmarks.run` does it all."""
