@@ -15,15 +15,17 @@ from lego_harness.errors import AlignmentError, UsageError
 from lego_harness.proxy.conversation import Message, Request
 from lego_harness.proxy.exchange import Exchange
 from lego_harness.proxy.graph import Attachment, MessageGraph
-from lego_harness.proxy.render import Renderer
+from lego_harness.proxy.render import Renderer, TooLong
 from lego_harness.types import TokenIds
 
 
 def render_added(renderer: Renderer, graph: MessageGraph, at: Attachment, request: Request) -> TokenIds:
     """The ids behind the attachment, generation prompt included; raises AlignmentError when the
-    model's chat template refuses them."""
+    model's chat template refuses them, TooLong when they cannot fit."""
     try:
         pieces = list(_pieces(renderer, graph, at, request))
+    except TooLong:
+        raise
     except UsageError as error:
         raise AlignmentError(str(error)) from error
     return np.array([token for piece in pieces for token in piece], np.int32)

@@ -30,18 +30,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
-from lego_harness.errors import SetupError
+import numpy as np
+
+from lego_harness.errors import SetupError, UsageError
 from lego_harness.proxy.fitting import fitted
 from lego_harness.proxy.parse import THINK_CLOSE, THINK_OPEN, ParsedReply, parse_reply
 from lego_harness.proxy.probes import ANSWER, CALL, THOUGHT, TOOL, call_turn
 from lego_harness.proxy.template import ChatTemplate
 from lego_harness.proxy.traits import study
 from lego_harness.proxy.vocabulary import END_OF_TURN, Vocabulary
+from lego_harness.types import TokenIds
 
 Messages = Sequence[Mapping[str, object]]
 STAND_IN = {"role": "user", "content": "."}
+MAX_CHARS_PER_TOKEN = 16
+"""Nobody writes a text whose tokens are longer on average."""
+MAX_KNOWN, MAX_KNOWN_CHARS = 64, 2**18
+"""Turns of openings whose ids are remembered, and how long each may be."""
+_TURN = re.compile(f".*?{re.escape(END_OF_TURN)}|.+", re.DOTALL)
+
+
+class TooLong(UsageError):
+    """More text than the model's context can hold: it is not worth the time to tokenise it."""
 
 
 class Renderer:
@@ -54,6 +67,7 @@ class Renderer:
         self._template = template
         openings = (self.traits.generation_prompt, self.traits.header)  # the longer one first
         self._openings = re.compile("|".join(map(re.escape, openings)))
+        self._turn_ids = lru_cache(MAX_KNOWN)(self._encode_turn)
         self._generation_prompt = self._encode(self.traits.generation_prompt)
         self._demand_text_as_it_is()
         self._demand_that_it_reads_what_it_says()
@@ -85,9 +99,11 @@ class Renderer:
         """Ids of everything before the first assistant turn, without the generation prompt."""
         fit = fitted(messages, self.traits, is_opening=True)
         if any(message["role"] == "user" for message in fit):
-            return self._encode(self._text(fit, tools))
-        once, twice = self._text([*fit, STAND_IN], tools), self._text([*fit, STAND_IN, STAND_IN], tools)
-        return self._encode(once.removesuffix(twice.removeprefix(once)))
+            text = self._text(fit, tools)
+        else:
+            once, twice = self._text([*fit, STAND_IN], tools), self._text([*fit, STAND_IN, STAND_IN], tools)
+            text = once.removesuffix(twice.removeprefix(once))
+        return self._encode_opening(text)
 
     def render_delta(self, added: Messages) -> list[int]:
         """Ids between a turn's end-of-turn token and the next turn, given the new messages.
@@ -148,7 +164,20 @@ class Renderer:
         """Rendered text; control literals of the conversation itself stay marked."""
         marked = [self.vocabulary.mark(m) for m in messages]
         marked_tools = [self.vocabulary.mark(t) for t in tools]
-        return self._template.render(marked, marked_tools, add_generation_prompt=add_generation_prompt)
+        text = self._template.render(marked, marked_tools, add_generation_prompt=add_generation_prompt)
+        if len(text) > MAX_CHARS_PER_TOKEN * self.max_model_len:
+            raise TooLong(f"{len(text)} characters")
+        return text
+
+    def _encode_opening(self, text: str) -> list[int]:
+        """As `_encode`; most rollouts begin with the turns of another: the system's with its tools, a task."""
+        ids: list[int] = []
+        for turn in _TURN.findall(text):
+            ids += self._turn_ids(turn).tolist() if len(turn) <= MAX_KNOWN_CHARS else self._encode(turn)
+        return ids
+
+    def _encode_turn(self, turn: str) -> TokenIds:
+        return np.array(self._encode(turn), np.int32)
 
     def _encode(self, text: str) -> list[int]:
         """Ids of a rendered text, cut behind every opening of an assistant turn."""

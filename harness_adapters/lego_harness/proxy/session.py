@@ -30,7 +30,7 @@ from lego_harness.proxy.dialects.reader import Reader
 from lego_harness.proxy.exchange import Exchange
 from lego_harness.proxy.graph import Attachment, MessageGraph
 from lego_harness.proxy.refusal import Refusal
-from lego_harness.proxy.render import Renderer
+from lego_harness.proxy.render import Renderer, TooLong
 from lego_harness.proxy.reply import read_reply
 from lego_harness.proxy.route_log import RouteLog
 from lego_harness.proxy.upstream import Engine
@@ -179,7 +179,10 @@ class Session:
         return self._budget.max_tokens - self._num_sampled
 
     async def _take_turn(self, request: Request, at: Attachment) -> Reply:
-        delta = render_added(self._renderer, self._graph, at, request)
+        try:
+            delta = render_added(self._renderer, self._graph, at, request)
+        except TooLong as error:
+            raise self._beyond_the_engine(str(error)) from error
         call = self._engine_request(np.concatenate([self._graph.ids_before(at), delta]), at)
         started_s = time.monotonic() - self._opened_s
         generation = await self._generate(call)
@@ -187,13 +190,8 @@ class Session:
 
     def _engine_request(self, context: TokenIds, at: Attachment) -> GenerateRequest:
         room = self._renderer.max_model_len - len(context)
-        if room < 1 and not self._turns:
-            limit = self._renderer.max_model_len
-            raise EngineError(
-                f"engine: the first context has {len(context)} tokens, max_model_len is {limit}; raise it"
-            )
         if room < 1:
-            raise self.end(StopReason.TRUNCATED_TOKENS)
+            raise self._beyond_the_engine(f"{len(context)} tokens")
         if not self._calls:
             self._next_turn = len(self._turns)
         index, self._next_turn = self._next_turn, self._next_turn + 1
@@ -208,6 +206,13 @@ class Session:
             stop_ids=self._renderer.vocabulary.stop_ids,
             routes_from=at.num_routed,
         )
+
+    def _beyond_the_engine(self, size: str) -> Refusal | EngineError:
+        """What becomes of a context of that size."""
+        if self._turns:
+            return self.end(StopReason.TRUNCATED_TOKENS)
+        limit = self._renderer.max_model_len
+        return EngineError(f"engine: the first context has {size}, max_model_len is {limit}; raise it")
 
     async def _generate(self, request: GenerateRequest) -> Generation:
         self._num_calls += 1

@@ -71,6 +71,16 @@ async def test_a_first_context_that_cannot_fit_is_a_failure_not_a_truncation(
     assert "max_model_len is 4096" in capture.error
 
 
+async def test_what_is_far_too_long_truncates_without_being_tokenised(
+    talk: Begin, renderer: Renderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    t = await talk(ScriptedEngine(renderer, [LS]))
+    await t.tool_turn("x" * 200_000)
+    monkeypatch.setattr(renderer.vocabulary, "encode", None)
+    assert (await t.post())[0] == 400
+    assert t.session.close().stop is StopReason.TRUNCATED_TOKENS
+
+
 async def test_max_tokens_never_passes_the_engines_length(talk: Begin, renderer: Renderer) -> None:
     engine = ScriptedEngine(renderer, [DONE])
     t = await talk(engine, sampling=Sampling(max_tokens=10**6), budget=Budget(max_tokens=10**6))
