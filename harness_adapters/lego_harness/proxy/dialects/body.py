@@ -1,7 +1,7 @@
 """The bytes of a request → the JSON object they are, reading only what an earlier request did not say.
 
 Harnesses send the whole conversation each time, so nearly all of a body is what they sent before. A
-`Body` keeps the bytes of each message beside its value; where the next body begins with the same
+`Body` keeps the bytes of its messages beside their values; where the next body begins with the same
 bytes, it takes the same values, the very objects. JSON is read from left to right, so equal bytes
 have equal values, numbers and order of keys included. Invariant: what was read before changes the
 cost of a body and never its value. Knows the name of the list that grows, and nothing else of a dialect.
@@ -9,6 +9,7 @@ cost of a body and never its value. Knows the name of the list that grows, and n
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -27,24 +28,23 @@ class Body:
     num_bytes: int
     fields: Mapping[str, tuple[str, Any]]
     """Text and value of each field whose text shows where it ends, the growing list aside."""
-    head: bytes = b""
-    """Everything up to the first item of the growing list; empty when there is no such list."""
+    prefix: bytes = b""
+    """Everything up to the last item of the growing list; empty when there is no such list."""
+    bounds: list[int] = field(default_factory=list[int])
+    """Lengths of prefixes: up to the first item, then up to the end of each."""
     ahead: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The fields of the head."""
-    chunks: list[bytes] = field(default_factory=list[bytes])
-    """Per item of the list, its bytes with what separates it from the one before."""
+    """The fields before the list."""
     items: list[Any] = field(default_factory=list[Any])
 
     def overlap(self, raw: bytes) -> Overlap:
         """What another body begins with as well."""
-        at = len(self.head)
-        if not at or not raw.startswith(self.head):
+        if self.prefix and raw.startswith(self.prefix):
+            num_shared = len(self.bounds)
+        else:
+            num_shared = bisect_left(self.bounds, True, key=lambda end: not raw.startswith(self.prefix[:end]))
+        if not num_shared:
             return Overlap(body=self)
-        for index, chunk in enumerate(self.chunks):
-            if not raw.startswith(chunk, at):
-                return Overlap(body=self, num_items=index, num_bytes=at)
-            at += len(chunk)
-        return Overlap(body=self, num_items=len(self.chunks), num_bytes=at)
+        return Overlap(body=self, num_items=num_shared - 1, num_bytes=self.bounds[num_shared - 1])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,9 +77,8 @@ class _Reading:
         self._raw, self._grows, self._known = raw, grows, known
         self._value: dict[str, Any] = {}
         self._fields: dict[str, tuple[str, Any]] = {}
-        self._head = b""
+        self._bounds: list[int] = []
         self._ahead: dict[str, Any] = {}
-        self._chunks: list[bytes] = []
         self._items: list[Any] = []
 
     def whole(self) -> Body:
@@ -93,10 +92,10 @@ class _Reading:
     def resumed(self, overlap: Overlap) -> Body:
         """Go on behind the items that an earlier body begins with as well."""
         earlier, num = overlap.body, overlap.num_items
-        self._head, self._ahead = earlier.head, dict(earlier.ahead)
+        self._ahead = dict(earlier.ahead)
         self._value = dict(earlier.ahead)
         self._fields = {key: known for key, known in earlier.fields.items() if key in earlier.ahead}
-        self._chunks, self._items = earlier.chunks[:num], earlier.items[:num]
+        self._bounds, self._items = earlier.bounds[: num + 1], earlier.items[:num]
         self._begin(overlap.num_bytes)
         self._more_items()
         self._value[self._grows] = self._items
@@ -115,9 +114,9 @@ class _Reading:
             value=self._value,
             num_bytes=len(self._raw),
             fields=self._fields,
-            head=self._head,
+            prefix=self._raw[: self._bounds[-1]] if self._bounds else b"",
+            bounds=self._bounds,
             ahead=self._ahead,
-            chunks=self._chunks,
             items=self._items,
         )
 
@@ -154,8 +153,8 @@ class _Reading:
 
     def _list(self, key: str) -> None:
         self._at += 1
-        self._head, self._ahead = self._text[: self._at].encode(), dict(self._value)
-        self._chunks, self._items = [], []
+        self._bounds, self._ahead = [len(self._text[: self._at].encode())], dict(self._value)
+        self._items = []
         if not self._take("]"):
             self._item(self._at)
             self._more_items()
@@ -171,7 +170,7 @@ class _Reading:
         """Read one item whose bytes, with what comes before it, begin at `start`; where it ends."""
         self._skip()
         self._items.append(self._decode())
-        self._chunks.append(self._text[start : self._at].encode())
+        self._bounds.append(self._bounds[-1] + len(self._text[start : self._at].encode()))
         return self._at
 
     def _decode(self) -> Any:
