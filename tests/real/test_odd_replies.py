@@ -8,11 +8,18 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from lego_harness.adapters.install import CLAUDE_CODE, CODEX, MINI_SWE, install
 from lego_harness.types import StopReason
 from tests.support.real_rollout import TOOL, Worker, conserves, finish, open_worker, run_command
 from tests.support.scripted_engine import say
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _installed() -> None:
+    for harness in (MINI_SWE, CLAUDE_CODE, CODEX):
+        install(harness)
 
 
 @pytest_asyncio.fixture(

@@ -1,0 +1,58 @@
+"""What Claude Code does with its full prompt, sub-agents and a window that fills; only the policy is scripted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from lego_harness.adapters.install import CLAUDE_CODE, install
+from lego_harness.adapters.options import HarnessOptions
+from lego_harness.types import StopReason
+from tests.support.real_rollout import Worker, conserves, open_worker, run_command, solve
+from tests.support.scripted_engine import say
+
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+
+HARNESS = "claude-code"
+SUMMARY = "<summary>\nI listed numbers.\nNothing is repaired yet.\n</summary>"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _installed() -> None:
+    install(CLAUDE_CODE)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def worker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Worker]:
+    options = HarnessOptions(subagents=True, context_tokens=60_000)
+    async with open_worker(tmp_path_factory.mktemp("worker"), HARNESS, "bubblewrap", options) as worker:
+        yield worker
+
+
+async def test_a_sub_agent_acts_in_the_same_sandbox_and_is_trained(worker: Worker) -> None:
+    _, repair, end = solve(HARNESS, worker.synth)
+    errand = {"description": "repair it", "prompt": "Repair the file.", "subagent_type": "general-purpose"}
+    steps = [say("Over to you.", ("Agent", errand)), repair, say("It is repaired."), end]
+    trajectory = await worker.run(steps)
+    assert trajectory.stop_reason is StopReason.COMPLETED
+    assert trajectory.grade is not None
+    assert trajectory.grade.reward == 1.0
+    first, second = trajectory.branches
+    assert (first.cause, second.cause) == ("start", "sub_agent")
+    assert first.thread != second.thread
+    assert any("It is repaired." in str(m["content"]) for m in trajectory.messages if m["role"] == "tool")
+    assert conserves(trajectory)
+
+
+async def test_a_compacted_history_and_its_summary_are_trained(worker: Worker) -> None:
+    _, repair, end = solve(HARNESS, worker.synth)
+    long = run_command(HARNESS, "seq -s ' ' 10000000 10003000")
+    trajectory = await worker.run([long, run_command(HARNESS, "ls"), say(SUMMARY), repair, end])
+    assert trajectory.stop_reason is StopReason.COMPLETED
+    assert trajectory.grade is not None
+    assert trajectory.grade.reward == 1.0
+    assert [turn.side_call for turn in trajectory.turns] == ["", "", "compaction", "", ""]
+    assert [branch.cause for branch in trajectory.branches][-1] == "compaction"
+    assert conserves(trajectory)
