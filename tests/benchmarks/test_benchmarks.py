@@ -1,0 +1,55 @@
+"""The benchmarks measure what they say, small enough to be run with the other tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import proxy_calls, proxy_conversation, proxy_memory
+from benchmarks.contestants import LEGO, LEGO_HTTP, LITELLM
+from benchmarks.load import Load
+from benchmarks.processes import module, program
+
+SMALL = ({"num_sessions": 2, "num_turns": 3},)
+
+pytestmark = pytest.mark.slow
+
+
+def test_every_program_is_measured_under_every_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_calls, "LOADS", SMALL)
+    rows = proxy_calls.measure((LEGO, LEGO_HTTP))
+    assert [row.name for row in rows][1:] == [LEGO.name, LEGO_HTTP.name]
+    assert all(min(row.calls_per_s, row.cpu_ms, row.p50_ms, row.p99_ms) > 0 for row in rows)
+    assert len(proxy_calls.report(rows).splitlines()) == 2 + len(rows)
+
+
+def test_our_aim_is_told_from_the_same_run() -> None:
+    def row(name: str, cpu_ms: float) -> proxy_calls.Row:
+        return proxy_calls.Row(name=name, num_sessions=1, calls_per_s=1, cpu_ms=cpu_ms, p50_ms=1, p99_ms=1)
+
+    ((said, is_reached),) = proxy_calls.verdicts([row(LEGO.name, 2.0), row(LITELLM.name, 9.0)])
+    assert "4.5 times" in said
+    assert not is_reached
+
+
+@pytest.mark.parametrize("contestant", [LEGO, LEGO_HTTP], ids=lambda one: one.name)
+def test_the_conversation_is_one_branch_of_its_turns(contestant: proxy_calls.Contestant) -> None:
+    with (
+        program(module("benchmarks.upstream")) as (_, served),
+        contestant.running(served["url"]) as (_, place),
+    ):
+        done = proxy_calls.generate(Load(place=place, num_sessions=1, num_turns=4))
+    assert done.recorded is not None
+    assert (done.recorded["turns"], done.recorded["branches"]) == (4, 1)
+
+
+def test_a_long_conversation_is_split_into_its_costs() -> None:
+    found = proxy_conversation.measure()
+    for at in (found["early"], found["late"]):
+        assert at["total"] == pytest.approx(at["receive"] + at["json"] + at["rest"], rel=0.5)
+    assert 140_000 < found["tokens"] < 160_000
+    assert found["late"]["receive"] > found["early"]["receive"]
+
+
+def test_sessions_take_memory() -> None:
+    found = proxy_memory.measure(num_sessions=20)
+    assert found["full"] > found["empty"] > 0
