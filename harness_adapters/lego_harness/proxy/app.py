@@ -32,7 +32,6 @@ from lego_harness.types import Budget, Sampling, StopReason
 
 log = logging.getLogger(__name__)
 
-MAX_BODY_BYTES = 32 * 2**20
 SHUTDOWN_S = 1.0
 
 Tap = Callable[[web.Request, web.StreamResponse], Awaitable[None]]
@@ -62,7 +61,7 @@ class CaptureProxy:
     async def start(self, *, port: int = 0) -> None:
         """Listen. Raises OSError when the socket directory or the port cannot be used; `close` then
         tidies up."""
-        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app = web.Application()
         app.router.add_route("*", "/rollout/{secret}{tail:/?.*}", self._serve)
         app.router.add_route("*", "/{tail:.*}", self._nothing_here)
         if self._tap is not None:

@@ -3,10 +3,11 @@
     requests of a session at once     NUM_PLACES are served, further ones wait their turn unread, and are served
                                       in the order they came: a harness changes its transcript after an error
     more than MAX_WAITING waiting     429: no harness has so many calls; whoever sends them loses his own
+    a body beyond MAX_BODY_BYTES      413
     a body that does not arrive       408 after BODY_S
     an answer that is not read        the connection is dropped after UNREAD_S; its reply is kept for a retry
 
-Owns these bounds; that of a body's size is the server's. Invariant: a client that stalls frees its place.
+Owns these bounds. Invariant: a client that stalls frees its place.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ from lego_harness.proxy.refusal import Refusal
 NUM_PLACES = 16
 """More than any harness runs sub-agents side by side."""
 MAX_WAITING = 256
+MAX_BODY_BYTES = 32 * 2**20
 BODY_S = UNREAD_S = 120.0
+
+BODY = web.RequestKey("body", bytes)
+"""Under which a request keeps its body once it has come."""
 
 
 class Places:
@@ -53,12 +58,25 @@ class Places:
 
 
 async def body_of(http: web.Request) -> bytes:
-    """The whole body; raises Refusal where it does not come."""
+    """The whole body, unpacked; raises Refusal where it does not come or is too large."""
     try:
         async with asyncio.timeout(BODY_S):
-            return await http.read()
+            http[BODY] = b"".join([chunk async for chunk in _chunks(http)])
+            return http[BODY]
     except TimeoutError as error:
         raise Refusal(f"the body did not arrive within {BODY_S:g} s", HTTPStatus.REQUEST_TIMEOUT) from error
+
+
+async def _chunks(http: web.Request) -> AsyncGenerator[bytes]:
+    """As they come: histories are long, and `http.read` copies them more often."""
+    num_bytes = 0
+    while chunk := await http.content.readany():
+        num_bytes += len(chunk)
+        if num_bytes > MAX_BODY_BYTES:
+            raise Refusal(
+                f"the body is larger than {MAX_BODY_BYTES} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            )
+        yield chunk
 
 
 @asynccontextmanager

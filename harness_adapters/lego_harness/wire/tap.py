@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from lego_harness.proxy.clients import BODY
+
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Heard:
@@ -43,7 +45,7 @@ class Tap:
             method=request.method,
             path=request.raw_path,
             headers=list(request.headers.items()),
-            body=await _body(request),
+            body=request.get(BODY, b""),  # none of one that is refused unread
             status=response.status,
             is_stream=not isinstance(response, web.Response),
         )
@@ -51,11 +53,6 @@ class Tap:
             heard.written += response.body
         self._on_answer(heard)
         _listen(request, response, heard, self.breaks_off)
-
-
-async def _body(request: web.Request) -> bytes:
-    """What was read of it: whoever answers has read it, but for one that is refused unread."""
-    return await request.read() if request.content.at_eof() else b""
 
 
 def _listen(request: web.Request, response: web.StreamResponse, heard: Heard, breaks_off: bool) -> None:
