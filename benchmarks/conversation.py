@@ -35,7 +35,7 @@ class Shape:
 
 SHORT = Shape(num_turns=20)
 """About 8,000 tokens."""
-LONG = Shape(num_turns=200, system_chars=8_000, reply_chars=400, output_chars=2_600)
+LONG = Shape(num_turns=200, system_chars=8_000, reply_chars=1_000, output_chars=2_000)
 """About 150,000 tokens."""
 
 

@@ -16,8 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from aiohttp import web
-
+from lego_harness.proxy import routes
 from lego_harness.proxy.dialects import reader
 
 
@@ -31,7 +30,7 @@ class Costs:
     def put_up(self) -> None:
         """From now on, shares are measured too; each costs a call some microseconds."""
         _SelectorSocketTransport._read_ready = self._around(_SelectorSocketTransport._read_ready, "receive")
-        web.Request.read = self._around_read(web.Request.read)  # type: ignore[method-assign]
+        routes.body_of = self._around_read(routes.body_of)
         reader.Reader._closest = self._around(reader.Reader._closest, "json")  # type: ignore[method-assign]
         reader.read_json = self._around(reader.read_json, "json")
 

@@ -6,7 +6,8 @@
     ids        beside it: to pickle the request to the engine, as a call into another process would
     rest       total − receive − json: locating, rendering, tokenising, parsing, recording, answering
 
-`rest` should not grow with the conversation.
+`rest` should not grow with the conversation. The conversation is held NUM_TIMES, and of each call the least
+is taken: what it costs more at other times is the machine's doing.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 from benchmarks.conversation import LONG, Talk
 from benchmarks.processes import module, program
 
+NUM_TIMES = 5
 EARLY, LATE, AROUND = 10, 190, 9
 PARTS = ("total", "receive", "json", "rest")
 WHAT = {
@@ -65,9 +67,12 @@ def measure() -> dict[str, Any]:
     """Milliseconds per call, early and late, and CPU seconds of the whole conversation."""
     with program(module("benchmarks.serve_lego", "long", "--shares")) as (_, said):
         asyncio.run(converse(said["control"]))  # caches warm up
-        asyncio.run(_idle_costs(said["control"]))
-        calls, captured = asyncio.run(converse(said["control"]))
+        held = [asyncio.run(converse(said["control"])) for _ in range(NUM_TIMES)]
         idle = asyncio.run(_idle_costs(said["control"]))
+    captured = held[0][1]
+    calls = [
+        min(same, key=lambda call: call["total"]) for same in zip(*(calls for calls, _ in held), strict=True)
+    ]
     for call in calls:
         call["total"] -= idle
         call["rest"] = call["total"] - call["receive"] - call["json"]
@@ -82,10 +87,10 @@ def measure() -> dict[str, Any]:
 
 
 async def _idle_costs(control: str, num: int = 50) -> int:
-    """What asking for the costs costs."""
+    """What asking for the costs costs at least."""
     async with aiohttp.ClientSession() as http:
         seen = [(await _costs(http, control))["total"] for _ in range(num)]
-    return int(statistics.median(after - before for before, after in pairwise(seen)))
+    return min(after - before for before, after in pairwise(seen))
 
 
 def _median(calls: list[dict[str, int]], turn: int) -> dict[str, float]:
