@@ -17,16 +17,26 @@ from typing import Any
 
 import psutil
 
+from benchmarks import cores
+
 ROOT = Path(__file__).parents[1]
 START_S = 180.0
 
 
 @contextmanager
 def program(
-    argv: Sequence[str], *, env: Mapping[str, str] | None = None, log: Path | None = None
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    log: Path | None = None,
+    under_test: bool = True,
 ) -> Generator[tuple[psutil.Process, dict[str, Any]]]:
-    """A program that says in one line of JSON where it serves."""
-    with (log or Path(os.devnull)).open("wb") as errors, tempfile.TemporaryDirectory() as scratch:
+    """A program that says in one line of JSON where it serves; one `under_test` has a core of its own."""
+    with (
+        (log or Path(os.devnull)).open("wb") as errors,
+        tempfile.TemporaryDirectory() as scratch,
+        cores.aside(),
+    ):
         process = subprocess.Popen(
             argv,
             stdout=subprocess.PIPE,
@@ -36,6 +46,8 @@ def program(
             start_new_session=True,
         )
         try:
+            if under_test:
+                psutil.Process(process.pid).cpu_affinity(list(cores.own()))
             assert process.stdout is not None
             said = next((line for line in process.stdout if line.startswith(b"{")), b"")
             if not said:

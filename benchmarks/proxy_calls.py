@@ -44,7 +44,7 @@ class Row:
 
 def measure(contestants: tuple[Contestant, ...] = ALL) -> list[Row]:
     """All of them, one after the other."""
-    with program(module("benchmarks.upstream")) as (upstream, served):
+    with program(module("benchmarks.upstream"), under_test=False) as (upstream, served):
         place = {"url": f"{served['url']}/v1", "headers": {}}
         rows = list(_rows("(the upstream alone)", upstream, place))
         for contestant in contestants:

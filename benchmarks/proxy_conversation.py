@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.conversation import LONG, Talk
 from benchmarks.processes import module, program
 
-NUM_TIMES = 5
+NUM_TIMES = 8
 EARLY, LATE, AROUND = 10, 190, 9
 PARTS = ("total", "receive", "json", "rest")
 WHAT = {

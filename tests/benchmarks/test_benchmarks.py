@@ -34,7 +34,7 @@ def test_our_aim_is_told_from_the_same_run() -> None:
 @pytest.mark.parametrize("contestant", [LEGO, LEGO_HTTP], ids=lambda one: one.name)
 def test_the_conversation_is_one_branch_of_its_turns(contestant: proxy_calls.Contestant) -> None:
     with (
-        program(module("benchmarks.upstream")) as (_, served),
+        program(module("benchmarks.upstream"), under_test=False) as (_, served),
         contestant.running(served["url"]) as (_, place),
     ):
         done = proxy_calls.generate(Load(place=place, num_sessions=1, num_turns=4))
