@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lego_core.batching.samples import Batch, make_batch
+from lego_core.boundary import Boundary
 from lego_core.config import Recipe
 from lego_core.resume import RECORD_KEY, Progress
 from lego_core.rollouts.source import GroupSpec, RolloutSource
@@ -92,8 +93,11 @@ class Controller:
             await self._publish(progress.committed)
         if self._evaluation_due(progress.committed) and progress.committed not in progress.evaluated:
             await self.evaluate(progress.committed)
+        boundary = Boundary(self.writer)
+        await boundary.heed(progress.committed)
         for step in range(progress.committed + 1, self.recipe.train.steps + 1):
-            await self.step(step)
+            await self.step(step, boundary)
+            await boundary.heed(step)
             if self._evaluation_due(step):
                 await self.evaluate(step)
 
@@ -101,7 +105,7 @@ class Controller:
         every = self.recipe.eval.every
         return step in (0, self.recipe.train.steps) or (every > 0 and step % every == 0)
 
-    async def step(self, step: int) -> StepRecord:
+    async def step(self, step: int, boundary: Boundary) -> StepRecord:
         """Sample, train, commit, publish: in this order, so that nothing is published uncommitted."""
         clock = _Stages()
         self._stage("rollout", step)
@@ -112,7 +116,7 @@ class Controller:
         metrics = await self.trainer.train_step(batch.samples, step) if batch.samples else None
         clock.lap("train")
         record = _step_record(step, groups, batch, metrics, clock)
-        if step % self.recipe.train.checkpoint_every == 0 or step == self.recipe.train.steps:
+        if self._commit_due(step) or boundary.is_wanted():
             await self._commit(record)
         clock.lap("checkpoint")
         await self._publish(step)
@@ -120,6 +124,9 @@ class Controller:
         record = replace(record, seconds=clock.total())
         self.writer.append_step(record)
         return record
+
+    def _commit_due(self, step: int) -> bool:
+        return step % self.recipe.train.checkpoint_every == 0 or step == self.recipe.train.steps
 
     async def _commit(self, record: StepRecord) -> None:
         directory = self.writer.layout.checkpoint(record.step)

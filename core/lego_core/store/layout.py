@@ -8,6 +8,7 @@
             index.jsonl       IndexEntry a line, written after its frame
         checkpoints/00012/    the trainer's
         run.log               the core's own log
+        control/              what people asked of the run, a file each: mailbox.py
         writer.lock           locked while somebody writes
 
 Owns names and shapes; opens nothing.

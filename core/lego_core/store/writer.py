@@ -26,6 +26,7 @@ from lego_core.store.append import AppendFile, write_failed, write_whole
 from lego_core.store.json_records import encode
 from lego_core.store.layout import FORMAT, Event, IndexEntry, RunInfo, RunLayout, RunStatus
 from lego_core.store.lock import try_lock
+from lego_core.store.mailbox import Mailbox, RunStopped
 from lego_core.store.reader import RunReader
 from lego_core.types import HeldoutRecord, StepRecord
 from lego_harness.errors import InfrastructureError, LegoError, UsageError
@@ -41,6 +42,7 @@ class RunWriter:
 
     def __init__(self, layout: RunLayout, lock: int) -> None:
         self.layout = layout
+        self.mailbox = Mailbox(layout.root)
         self._lock: int | None = lock
         self._compress = zstandard.ZstdCompressor(level=3, write_checksum=True).compress
         reader = RunReader(layout.root)
@@ -146,9 +148,12 @@ class RunWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close by how the block ended: finished, failed by an Exception, interrupted by anything else."""
+        """Close by how the block ended: finished, interrupted by a person, failed by another
+        Exception, interrupted by anything else."""
         if error is None:
             self.close(RunStatus.FINISHED)
+        elif isinstance(error, RunStopped):
+            self.close(RunStatus.INTERRUPTED, str(error))
         elif isinstance(error, Exception):
             self.close(RunStatus.FAILED, str(error) or type(error).__name__)
         else:
