@@ -16,6 +16,7 @@ from torch.nn import functional
 from transformers import Qwen3MoeForCausalLM
 
 from lego_core.tiny.demonstrations import Demonstration, Demonstrator
+from lego_core.tiny.router_noise import noisy_routers
 from lego_core.tiny.simulation import simulate
 from lego_harness.tasks.synth import generate
 
@@ -50,6 +51,8 @@ class WarmupConfig:
     operator_margin: float = 0.3
     """As `margin`, for deciding on *some* operator. Punishing wrong operators lifts every other token;
     without this distance between the two, rubbish comes up before the right one does."""
+    router_noise: float = 0.6
+    """See `router_noise`: without it one seed in three loses a word to a router's sudden turn."""
     seed: int = 0
 
 
@@ -75,14 +78,15 @@ def warm_up(
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, config))
     model.train()
-    for step, batch in enumerate(_batches(demonstrator, config), start=1):
-        loss = _loss(model, batch, demonstrator.operator_ids(), config)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        on_step(step, float(loss.detach()))
+    with noisy_routers(model, config.router_noise, seed=config.seed):
+        for step, batch in enumerate(_batches(demonstrator, config), start=1):
+            loss = _loss(model, batch, demonstrator.operator_ids(), config)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            on_step(step, float(loss.detach()))
     model.eval()
 
 
