@@ -100,7 +100,7 @@ class CommandAdapter:
             }
             argv, env = self._filled(values)
             ended = await run_bounded(
-                _alone(argv, {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, **env}, home),
+                _alone(argv, {**_own(home), **env}, home),
                 timeout_s=timeout_s,
                 output_bytes=_OUTPUT_BYTES,
                 stdin=instruction,
@@ -135,6 +135,10 @@ def _fault(config: CommandConfig) -> str:
 def _written(file: Path, content: bytes) -> str:
     file.write_bytes(content)
     return str(file)
+
+
+def _own(home: str) -> dict[str, str]:
+    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "TMPDIR": home}
 
 
 def _alone(argv: Sequence[str], env: Mapping[str, str], folder: str) -> list[str]:

@@ -81,7 +81,7 @@ class ForkServer:
         with theirs:
             process = await asyncio.create_subprocess_exec(
                 *(str(python), "-B", str(program), str(theirs.fileno()), str(folder)),
-                env={**env, "HOME": str(folder)},
+                env={**env, "HOME": str(folder), "TMPDIR": str(folder)},
                 cwd=folder,
                 pass_fds=[theirs.fileno()],
                 stdin=asyncio.subprocess.DEVNULL,

@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from lego_harness.adapters.pythons import UNPACKED, find_python312, unpack_python
 from lego_harness.errors import LegoError, SetupError
@@ -78,7 +79,8 @@ def reported_version(argv: Sequence[str], harness: Harness, env: Mapping[str, st
     """Check that the program itself says the pinned version; raises SetupError."""
     harness.require()
     with tempfile.TemporaryDirectory(prefix="lego-version-") as home:
-        said = _run(argv, f"{harness.name} does not start", env={**env, "HOME": home})
+        env = {**env, "HOME": home, "TMPDIR": home}
+        said = _run(argv, f"{harness.name} does not start", env=env)
     if harness.version not in said.split():
         raise SetupError(
             f"{harness.folder} holds {harness.name} {one_line(said, limit=60)!r}, expected {harness.version}; "
@@ -150,20 +152,26 @@ def _npm(package: str, *others: str) -> Callable[[Harness, Path], None]:
         # Without scripts: all they would do is to copy the binary.
         arch = "arm64" if platform.machine() in ("aarch64", "arm64") else "x64"
         pinned, *more = (name.format(arch=arch) for name in (f"{package}@{harness.version}", *others))
-        flags = ["--silent", "--no-audit", "--no-fund", "--save-exact", "--ignore-scripts"]
+        flags = ["--loglevel=error", "--no-audit", "--no-fund", "--save-exact", "--ignore-scripts"]
         command = [npm, "install", *flags, "--prefix", str(folder), pinned, *more]
-        _run(command, f"npm cannot install {pinned}")
+        _run(command, f"npm cannot install {pinned}", keep="start")  # npm ends with advice
 
     return build
 
 
-def _run(argv: Sequence[str], complaint: str, env: Mapping[str, str] | None = None) -> str:
+def _run(
+    argv: Sequence[str],
+    complaint: str,
+    env: Mapping[str, str] | None = None,
+    *,
+    keep: Literal["start", "end"] = "end",
+) -> str:
     try:
         result = subprocess.run(argv, capture_output=True, text=True, errors="replace", env=env, timeout=1800)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SetupError(f"{complaint}: {one_line(str(error))}") from error
     if result.returncode != 0:
-        said = one_line(result.stderr or result.stdout, keep="end")
+        said = one_line(result.stderr or result.stdout, keep=keep)
         raise SetupError(f"{complaint}: {Path(argv[0]).name} exited with {result.returncode}: {said}")
     return result.stdout
 

@@ -99,8 +99,8 @@ async def test_on_the_host_it_is_told_how_to_enter_the_sandbox_too(monkeypatch: 
     assert argv[:5] == [ENDPOINT.host_url, str(ENDPOINT.socket), ENDPOINT.path, "policy-1", "131072"]
     assert json.loads(argv[6]) == ["enter", "sandbox 1"]
     assert stdin == TASK.instruction
-    assert env.keys() <= {"PATH", "HOME", "URL", "LC_CTYPE"}
-    assert env["HOME"] == folder == str(Path(argv[5]).parent)
+    assert env.keys() <= {"PATH", "HOME", "TMPDIR", "URL", "LC_CTYPE"}
+    assert env["HOME"] == env["TMPDIR"] == folder == str(Path(argv[5]).parent)
     assert not Path(folder).exists()
     assert adapter.mounts() == ()
 

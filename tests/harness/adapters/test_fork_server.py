@@ -19,11 +19,12 @@ from tests.support.processes import Watch, descendants
 
 PROGRAMS = Path(adapters.__file__).parent / "programs"
 PROGRAM = """
-import os, subprocess, sys
+import os, subprocess, sys, tempfile
 sys.path.append({programs!r})
 from fork_server import import_what_it_uses, serve
 
 def load():
+    tempfile.gettempdir()  # remembered from here on, as where a library asks while it is imported
     import_what_it_uses(call)
     return "1"
 
@@ -35,7 +36,7 @@ def run(argv):
     if name == "leave":  # a daemon in a session of its own, which knows nothing of its rollout
         subprocess.Popen(["setsid", "sh", "-c", "sleep 1000 & sleep 1000"], start_new_session=True, env={{}})
     if name == "say":
-        print(*rest, os.environ["HOME"] == os.getcwd(), flush=True)
+        print(*rest, os.environ["HOME"] == os.getcwd() == tempfile.gettempdir(), flush=True)
     if name == "hang":
         subprocess.run(["sleep", "1000"])
     return int(rest[0]) if name == "exit" else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 
@@ -87,6 +88,18 @@ def test_a_failed_installation_leaves_nothing_and_says_what_failed(
     assert visible(cache) == []
     (line,) = capsys.readouterr().err.splitlines()
     assert "npm exited with 1: E404 no such package" in line
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+def test_what_npm_itself_says_is_in_the_line(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"registry": "http://127.0.0.1:9", "fetch_retries": "0", "cache": str(tmp_path / "npm")}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"npm_config_{name}", value)
+    assert main(["claude-code"]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "npm exited with 1: npm error code ECONNREFUSED" in line
 
 
 def test_what_a_killed_installer_left_is_removed_by_the_next(cache: Path, npm: Path) -> None:

@@ -28,6 +28,7 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -188,6 +189,7 @@ def _inherit_nothing(order: dict[str, Any], selector: selectors.BaseSelector) ->
     os.dup2(output, 2)
     os.environ.clear()
     os.environ.update(order["env"])
+    tempfile.tempdir = None  # the server's, if importing the program asked for it
     os.chdir(order["cwd"])
 
 
