@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import Qwen3MoeForCausalLM
+from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeTopKRouter
 
 
 @contextmanager
@@ -28,7 +29,8 @@ def noisy_routers(model: Qwen3MoeForCausalLM, share: float, *, seed: int) -> Ite
         size = share * hidden.detach().pow(2).mean(-1, keepdim=True).sqrt()
         return (hidden + size * torch.randn(hidden.shape, generator=generator),)
 
-    hooks = [layer.mlp.gate.register_forward_pre_hook(disturb) for layer in model.model.layers]
+    routers = [m for m in model.modules() if isinstance(m, Qwen3MoeTopKRouter)]
+    hooks = [router.register_forward_pre_hook(disturb) for router in routers]
     try:
         yield
     finally:
