@@ -72,20 +72,13 @@ def quickstart(harness: str | None, sandbox: str | None, seed: int | None, overr
     "--resume", "run", type=click.Path(path_type=Path), metavar="RUN", help="Continue an interrupted run."
 )
 def train(recipe: Path | None, overrides: tuple[str, ...], seed: int | None, run: Path | None) -> int:
-    """Train by a RECIPE, or go on with a run."""
-    if (recipe is None) == (run is None):
-        raise UsageError(
-            "lego train got " + ("both" if run else "neither") + " of RECIPE and --resume, expected one"
-        )
+    """Train by a RECIPE, or go on with a run; a RECIPE beside --resume must be the run's own."""
     settings = [*_settings({"run.seed": seed}), *overrides]
-    if run is None:
-        assert recipe is not None
-        return _start(recipe, settings)
-    if settings:
-        raise UsageError(
-            "--set and --seed go with a new run: a resumed one keeps the recipe it was started with"
-        )
-    return _resume(run)
+    if run is not None:
+        return _resume(run, recipe, settings)
+    if recipe is None:
+        raise UsageError("lego train got neither RECIPE nor --resume RUN, expected at least one")
+    return _start(recipe, settings)
 
 
 @lego.command()
@@ -152,11 +145,21 @@ def _start(recipe: Path, settings: list[str]) -> int:
     return run_core(["--recipe", str(recipe), *flags], _console())
 
 
-def _resume(run: Path) -> int:
+def _resume(run: Path, recipe: Path | None, settings: list[str]) -> int:
     from lego_control.supervisor import train as run_core
+    from lego_core.config import load_recipe, recipe_changes
     from lego_core.store import RunReader
 
-    RunReader(run).recipe()
+    started_with = RunReader(run).recipe()
+    if recipe is None and settings:
+        raise UsageError(
+            "--set and --seed go with a RECIPE: a resumed run keeps the recipe it was started with"
+        )
+    if recipe and (changes := recipe_changes(started_with, load_recipe(recipe, settings))):
+        raise UsageError(
+            f"{run} keeps the recipe it was started with, and {recipe} differs in {'; '.join(changes)}; "
+            "leave RECIPE out, or start a new run with it"
+        )
     return run_core(["--resume", str(run)], _console())
 
 

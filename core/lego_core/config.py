@@ -171,6 +171,17 @@ def parse_recipe(data: Mapping[str, Any], source: str = "recipe") -> Recipe:
         raise UsageError(f"{source}: " + "; ".join(lines)) from error
 
 
+def recipe_changes(old: Recipe, new: Recipe) -> list[str]:
+    """`section.key: old → new` for every key that differs."""
+    before, after = old.model_dump(mode="json"), new.model_dump(mode="json")
+    return [
+        f"{section}.{key}: {value!r} → {after[section][key]!r}"
+        for section, keys in before.items()
+        for key, value in keys.items()
+        if value != after[section][key]
+    ]
+
+
 def _apply_override(data: dict[str, Any], override: str) -> None:
     key, equals, raw = override.partition("=")
     parts = key.strip().split(".")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lego_control.cli import main
+from lego_core.config import load_recipe
 from lego_core.store import RunWriter
 from tests.support.runs import heldout, recipe, step, write_run
 
@@ -138,10 +139,10 @@ def test_a_run_is_shown_while_it_is_written(tmp_path: Path, capsys: pytest.Captu
         (["show", "nowhere"], "nowhere is no run: it has no run.json"),
         (["show"], "no run in runs; start one with: lego quickstart"),
         (["train", "nowhere.toml"], "recipe nowhere.toml: cannot be read as TOML"),
-        (["train"], "got neither of RECIPE and --resume, expected one"),
-        (["train", "r.toml", "--resume", "x"], "got both of RECIPE and --resume"),
+        (["train"], "got neither RECIPE nor --resume RUN, expected at least one"),
+        (["train", "good.toml", "--resume", "nowhere"], "nowhere is no run"),
         (["train", "--resume", "nowhere"], "nowhere is no run"),
-        (["train", "--resume", "x", "--set", "train.steps=1"], "a resumed one keeps the recipe"),
+        (["train", "--resume", "nowhere", "--set", "train.steps=1"], "nowhere is no run"),
         (
             ["train", "good.toml", "--set", "train.stepz=1"],
             "unknown key 'train.stepz' (did you mean 'steps'?)",
@@ -168,6 +169,48 @@ def test_bad_usage_is_one_line_and_exit_2(
     assert main(command) == 2
     assert says in one_line(capsys)
     assert {path.name for path in tmp_path.iterdir()} == {"good.toml", "bad.toml"}
+
+
+def _resumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *more: str) -> tuple[int, list[list[str]]]:
+    """`lego train --resume` of a run of steps = 3: the exit code, and what the core was started with."""
+    started: list[list[str]] = []
+    monkeypatch.setattr("lego_control.supervisor.train", lambda args, console: started.append(args) or 0)
+    run = RunWriter.create(tmp_path / "runs", load_recipe(tmp_path / "own.toml"))
+    run.close("interrupted")
+    code = main(["train", *more, "--resume", str(run.layout.root)])
+    return code, [[a for a in args if a != str(run.layout.root)] for args in started]
+
+
+@pytest.mark.parametrize("more", [[], ["own.toml"], ["other.toml", "--set", "train.steps=3"]])
+def test_a_run_goes_on_without_its_recipe_or_with_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.toml").write_text("[train]\nsteps = 3\n")
+    Path("other.toml").write_text("[train]\nsteps = 5\n")
+    assert _resumed(monkeypatch, tmp_path, *more) == (0, [["--resume"]])
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["other.toml"], "other.toml differs in train.steps: 3 → 5; leave RECIPE out"),
+        (["own.toml", "--seed", "7"], "own.toml differs in run.seed: 0 → 7"),
+        (["--set", "train.steps=5"], "a resumed run keeps the recipe it was started with"),
+    ],
+)
+def test_a_run_does_not_go_on_with_another_recipe(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    more: list[str],
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.toml").write_text("[train]\nsteps = 3\n")
+    Path("other.toml").write_text("[train]\nsteps = 5\n")
+    assert _resumed(monkeypatch, tmp_path, *more) == (2, [])
+    assert says in one_line(capsys)
 
 
 def test_a_broken_run_is_one_line_and_exit_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
