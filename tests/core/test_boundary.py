@@ -27,8 +27,8 @@ async def begun(runs_dir: Path) -> RunReader:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    while not condition():
-        await asyncio.sleep(0.001)  # noqa: ASYNC110 (another program would look, too)
+    while not condition():  # noqa: ASYNC110 (another program would look, too)
+        await asyncio.sleep(0.001)
 
 
 def answers(reader: RunReader) -> list[tuple[str, str]]:
