@@ -19,6 +19,12 @@ from lego_harness.adapters.options import CommandConfig, HarnessOptions
 from lego_harness.errors import UsageError
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Metric = Literal[
+    "reward", "rollouts", "groups", "graded", "ungraded", "zero_variance", "response_tokens", "turns",
+    "tokens_per_turn", "truncated", "malformed", "silent", "dominated", "entropy", "kl_loss", "pearson_r",
+    "mean_abs_dlogp", "k3", "grad_norm", "loss", "clip_fraction", "routing_coverage", "top1_agreement",
+]  # fmt: skip
+"""What is measured on each step; `lego_core.health.series` says how."""
 
 
 class Section(BaseModel):
@@ -137,6 +143,32 @@ class EvalConfig(Section):
     num_tasks: int = Field(default=96, ge=1)
 
 
+class Limit(Section):
+    """A bound on the mean of a metric over the last measured steps; `lego check` fails where it is broken."""
+
+    metric: Metric
+    min: float | None = None
+    max: float | None = None
+    steps: int = Field(default=5, ge=1)
+
+    @model_validator(mode="after")
+    def _bounds_something(self) -> Limit:
+        if self.min is None and self.max is None:
+            raise ValueError("expected min, max or both")
+        return self
+
+
+class WatchdogPolicy(Section):
+    """What happens when a run collapses: registered before it starts, in the recipe."""
+
+    action: Literal["warn", "stop"] = "warn"
+    """`stop`: behind a checkpoint, on a broken invariant or a lasting drop of the reward; nothing else."""
+    grace_steps: int = Field(default=8, ge=0)
+    """After a resume only a number that is none stops a run."""
+    limits: tuple[Limit, ...] = ()
+    """Warnings here, failures in `lego check`."""
+
+
 class Recipe(Section):
     """A whole run."""
 
@@ -149,6 +181,7 @@ class Recipe(Section):
     train: TrainConfig = TrainConfig()
     engine: EngineConfig = EngineConfig()
     eval: EvalConfig = EvalConfig()
+    watchdog: WatchdogPolicy = WatchdogPolicy()
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 from lego_core.batching.samples import Batch, make_batch
 from lego_core.boundary import Boundary
 from lego_core.config import Recipe
+from lego_core.health.acted import count_acts
 from lego_core.resume import RECORD_KEY, Progress
 from lego_core.rollouts.source import GroupSpec, RolloutSource
 from lego_core.store.writer import RunWriter
@@ -236,6 +237,7 @@ def _step_record(
         expert_overlap=metrics and metrics.expert_overlap,
         top1_agreement=metrics and metrics.top1_agreement,
         trained_rollouts=tuple(dict.fromkeys(s.rollout_id for s in batch.samples)),
+        acted=count_acts(rollouts),
     )
 
 

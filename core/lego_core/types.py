@@ -68,6 +68,26 @@ class TrainMetrics:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Acted:
+    """What the rollouts of a step did; counts over all of them, before any filter."""
+
+    turns: int
+    """Engine calls."""
+    truncated: int
+    """Rollouts that reached a turn or token limit."""
+    calls: int
+    """Tool calls that could be read."""
+    malformed: int
+    """Replies with a tool call that could not be read."""
+    silent: int
+    """Rollouts that sampled without a single readable call."""
+    dominated: int
+    """Rollouts in which one token makes up half of all sampled ones."""
+    stop_reasons: dict[str, int]
+    """Stop reason → rollouts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class StepRecord:
     """One line of steps.jsonl: everything one optimizer step did and everything it left out."""
 
@@ -108,6 +128,8 @@ class StepRecord:
     top1_agreement: float | None
     trained_rollouts: tuple[str, ...]
     """Ids of the rollouts in the batch: trained exactly once over the whole run."""
+    acted: Acted | None = None
+    """None in records of a time before it was counted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,7 +19,13 @@ PACKAGES = {
 SOURCES = sorted(path for name, root in PACKAGES.items() for path in (root / name).rglob("*.py"))
 IN_THE_HARNESS = "lego_harness.adapters.programs"
 """Programs that run inside a harness's own installation; importable only there."""
-TORCH_FREE_CORE = ("lego_core.types", "lego_core.config", "lego_core.errors", "lego_core.store")
+TORCH_FREE_CORE = (
+    "lego_core.types",
+    "lego_core.config",
+    "lego_core.errors",
+    "lego_core.store",
+    "lego_core.health",
+)
 ACTS_AT_IMPORT = {
     "lego_core.inference.vllm_worker": "vLLM imports it by name in its worker, to register what it holds",
 }

@@ -1,0 +1,54 @@
+"""What the rollouts of a step did, counted: turns, truncations, calls, repetition.
+
+Pure function of trajectories. Counts are over all rollouts of the step, failed ones included; shares are
+made where they are shown. Holds numbers only, never what was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from lego_core.types import Acted
+from lego_harness.proxy.forms.base import CALL_OPEN
+from lego_harness.types import Trajectory
+
+MIN_TOKENS = 16
+"""Of a shorter rollout nobody can say that one token dominates it."""
+
+
+def count_acts(trajectories: Sequence[Trajectory]) -> Acted:
+    """The counts of one step's rollouts."""
+    said = [_calls(t) for t in trajectories]
+    return Acted(
+        turns=sum(len(t.turns) for t in trajectories),
+        truncated=sum(t.stop_reason.is_truncated for t in trajectories),
+        calls=sum(good for good, _ in said),
+        malformed=sum(bad for _, bad in said),
+        silent=sum(bool(t.turns) and not good for t, (good, _) in zip(trajectories, said, strict=True)),
+        dominated=sum(is_dominated(t) for t in trajectories),
+        stop_reasons=_tally(t.stop_reason.value for t in trajectories),
+    )
+
+
+def is_dominated(trajectory: Trajectory) -> bool:
+    """True when one token id makes up half of what a rollout sampled: endless "!", say."""
+    if trajectory.num_sampled < MIN_TOKENS:
+        return False
+    ids = np.concatenate([turn.sampled_ids for turn in trajectory.turns])
+    return 2 * int(np.unique(ids, return_counts=True)[1].max()) >= len(ids)
+
+
+def _calls(trajectory: Trajectory) -> tuple[int, int]:
+    """Tool calls that could be read, and replies with one that could not: it stays visible as text."""
+    replies = [message for message in trajectory.messages if message.get("role") == "assistant"]
+    good = sum(len(message.get("tool_calls") or ()) for message in replies)
+    return good, sum(CALL_OPEN in str(message.get("content", "")) for message in replies)
+
+
+def _tally(names: Iterable[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return counts

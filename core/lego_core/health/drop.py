@@ -1,0 +1,111 @@
+"""The reward fell from its peak and stayed down: the one curve that may stop a run.
+
+Pure functions. A drop needs all of these, because each alone cries wolf on some healthy curve:
+
+    for long      12 of the last 15 steps below half of the peak       a dip of 11 steps is no collapse
+    now           so is the median of the last five                    a recovery under way is none either
+    deep          the mean of the 15 below 0.35 of the peak            a harder pool is none
+    beyond noise  that mean 4 of its standard deviations below it      neither is a noisy curve
+
+The peak is the largest running median of 15 (5 at the beginning) before those 15 steps, so that one lucky step
+is no peak. Noise is measured on the raw curve with its autocorrelation, and never taken for less than
+what so many coin flips have. Rates on the corpus: `lego_core/health/README.md`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lego_core.health.rolling import Floats, noise_of, rolling_median, sd_of_mean
+
+WINDOW = 15
+LOW_STEPS = 12
+RECENT = 5
+PEAK_WINDOW = 15
+PEAK_LEAST = 5
+LOW = 0.5
+DEEP = 0.35
+SIGMAS = 4.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drop:
+    """How far below its peak a curve is."""
+
+    peak: float
+    level: float
+    """Mean of the window."""
+    sigmas: float
+    """Standard deviations of that mean below the peak."""
+    start: int
+    """Index of the first low point of the stretch."""
+
+
+def peak_of(values: Floats) -> float | None:
+    """The best level a curve has held; None before five points."""
+    medians = rolling_median(values, PEAK_WINDOW, PEAK_LEAST)
+    return float(medians.max()) if len(medians) else None
+
+
+def robust_drop(rewards: Floats, graded: Floats) -> Drop | None:
+    """The drop a curve `[n]` ends in, or None. `graded` `[n]` rollouts behind each mean.
+
+    Points that are NaN do not count; neither do those with less than half of the usual rollouts behind
+    them: what survives a failing infrastructure is no sample of the policy.
+    """
+    index = np.flatnonzero(_is_usable(rewards, graded))
+    values = rewards[index]
+    history, recent = values[:-WINDOW], values[-WINDOW:]
+    if len(values) < PEAK_LEAST + LOW_STEPS:
+        return None
+    if len(history) < PEAK_LEAST:
+        history, recent = values[:PEAK_LEAST], values[PEAK_LEAST:]
+    if (recent < LOW * history.max()).sum() < LOW_STEPS:  # saves the medians on nearly every step
+        return None
+    peak = peak_of(history)
+    if peak is None or peak <= 0:
+        return None
+    is_low = recent < LOW * peak
+    level = float(recent.mean())
+    if is_low.sum() < LOW_STEPS or np.median(recent[-RECENT:]) >= LOW * peak or level >= DEEP * peak:
+        return None
+    sigmas = (peak - level) / max(_sd(history, peak, graded[index], len(recent)), 1e-12)
+    if sigmas < SIGMAS:
+        return None
+    return Drop(peak=peak, level=level, sigmas=min(sigmas, 1e6), start=int(index[_start(values, peak)]))
+
+
+def _is_usable(rewards: Floats, graded: Floats) -> NDArray[np.bool_]:
+    known = graded[np.isfinite(graded)]
+    usual = float(np.median(known)) if len(known) else 0.0
+    return np.isfinite(rewards) & ~(graded < usual / 2)
+
+
+def _sd(history: Floats, peak: float, graded: Floats, count: int) -> float:
+    sd, phi = noise_of(history)
+    known = graded[np.isfinite(graded)]
+    num_coins = float(np.median(known)) if len(known) else 1.0
+    coins = math.sqrt(max(peak * (1 - peak), 0.0) / max(num_coins, 1.0))
+    return sd_of_mean(max(sd, coins), phi, count)
+
+
+def _start(values: Floats, peak: float) -> int:
+    """Index behind the last point that was still above half of the peak for two steps in a row."""
+    high = values >= LOW * peak
+    pairs = np.flatnonzero(high[1:] & high[:-1])
+    return int(pairs[-1]) + 2 if len(pairs) else 0
+
+
+def onset(rewards: Floats) -> int | None:
+    """Index of the first of three steps below a tenth of the peak so far: what a collapse is, for
+    whoever measures how late a detector was. It looks ahead, so it detects nothing itself."""
+    peaks = np.maximum.accumulate(np.nan_to_num(rewards, nan=-np.inf))
+    low = rewards < 0.1 * peaks
+    for i in range(len(rewards) - 2):
+        if peaks[i] > 0 and low[i : i + 3].all():
+            return i
+    return None

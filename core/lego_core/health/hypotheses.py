@@ -1,0 +1,140 @@
+"""What may be behind the findings, and how to tell. A table, read top to bottom; no model is asked.
+
+Each entry: the findings that speak for it (any of them), those without which it is not named, the sentence and
+the next thing to look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lego_core.health.findings import Finding, Hypothesis
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Pattern:
+    name: str
+    needs: frozenset[str]
+    """Metrics; each with a finding."""
+    helps: frozenset[str]
+    text: str
+    next_check: str
+
+
+def explain(findings: Iterable[Finding]) -> tuple[Hypothesis, ...]:
+    """The hypotheses for which every needed metric has a finding, best supported first."""
+    by_metric: dict[str, list[str]] = {}
+    for finding in findings:
+        by_metric.setdefault(finding.metric, []).append(f"{finding.metric}/{finding.detector}")
+    fitting = [p for p in PATTERNS if p.needs <= by_metric.keys()]
+    fitting.sort(key=lambda p: -len((p.needs | p.helps) & by_metric.keys()))
+    return tuple(
+        Hypothesis(
+            name=p.name,
+            text=p.text,
+            evidence=tuple(
+                key for metric in by_metric if metric in p.needs | p.helps for key in by_metric[metric]
+            ),
+            next_check=p.next_check,
+        )
+        for p in fitting
+    )
+
+
+def _pattern(name: str, needs: str, helps: str, text: str, next_check: str) -> _Pattern:
+    return _Pattern(
+        name=name,
+        needs=frozenset(needs.split()),
+        helps=frozenset(helps.split()),
+        text=text,
+        next_check=next_check,
+    )
+
+
+PATTERNS = (
+    _pattern(
+        "environment_failure",
+        "ungraded",
+        "reward truncated",
+        "Sandboxes, engine or grader fail: what is left in the batch is no fair sample.",
+        "Look at the stop reasons by step and at the errors of ungraded rollouts; compare their lengths.",
+    ),
+    _pattern(
+        "engine_and_trainer_disagree",
+        "pearson_r",
+        "k3 mean_abs_dlogp routing_coverage top1_agreement grad_norm",
+        "The trainer does not compute what the engine sampled: stale weights, other precision or wrong routes.",
+        "Validate the recipe (agreement, weight_sync); look at the routes and at the step it began.",
+    ),
+    _pattern(
+        "misaligned_routes",
+        "top1_agreement",
+        "routing_coverage pearson_r",
+        "Replayed experts belong to other positions or to other weights.",
+        "Read a trajectory of the step it began with its routes; validate the recipe.",
+    ),
+    _pattern(
+        "numbers_overflow",
+        "loss",
+        "grad_norm entropy kl_loss",
+        "The loss is no number any more: the weights are lost from that step on.",
+        "Go back to the checkpoint before it; lower the learning rate or the clip; look at the longest rollouts.",
+    ),
+    _pattern(
+        "step_too_large",
+        "grad_norm",
+        "reward entropy kl_loss malformed dominated silent zero_variance truncated",
+        "An update threw the policy away: the gradient jumped, then form and reward went.",
+        "Compare the gradient norm with the step the reward fell at; lower the learning rate or the clip.",
+    ),
+    _pattern(
+        "policy_destroyed",
+        "reward",
+        "malformed dominated silent zero_variance truncated entropy kl_loss turns response_tokens",
+        "The policy lost what it could: outputs are broken in form, no rollout earns anything.",
+        "Read three rollouts of the step it began and three before; go back to a checkpoint before it.",
+    ),
+    _pattern(
+        "repetition",
+        "dominated",
+        "truncated response_tokens entropy reward",
+        "One token repeats until the limit: the usual end of a diverged update.",
+        "Read a rollout; go back to a checkpoint before it and lower the learning rate.",
+    ),
+    _pattern(
+        "length_explosion",
+        "truncated",
+        "response_tokens turns reward",
+        "Rollouts grow until a limit cuts them, and what is cut earns less.",
+        "Compare rewards of cut and uncut rollouts; look at what the last turns do.",
+    ),
+    _pattern(
+        "form_lost",
+        "malformed",
+        "silent reward turns",
+        "The policy unlearns the form of tool calls.",
+        "Read malformed replies of the last step; raise kl_coef or lower the learning rate.",
+    ),
+    _pattern(
+        "entropy_changed",
+        "entropy",
+        "reward zero_variance kl_loss",
+        "Entropy has left its band: the policy has stopped exploring, or is dissolving.",
+        "Do not trust entropy alone: compare rollouts of different tasks, they may have become one template.",
+    ),
+    _pattern(
+        "nothing_left_to_learn",
+        "zero_variance",
+        "reward",
+        "Groups are solved by everybody or by nobody.",
+        "Look at the solve rates of the tasks: a pool that is too easy or too hard needs others.",
+    ),
+    _pattern(
+        "slow_decay",
+        "reward",
+        "entropy pearson_r kl_loss",
+        "The reward goes down slowly.",
+        "Compare with the held-out solve rate; look at agreement and staleness over the same steps.",
+    ),
+)

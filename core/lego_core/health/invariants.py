@@ -1,0 +1,110 @@
+"""What no learning run does. Pure functions over arrays; each may stop a run.
+
+A rate has to hold on `STEPS` steps in a row, and something has to have been better before: a run that was
+set up so that nearly everything is truncated, or has not earned anything yet, is misconfigured or young,
+not collapsed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lego_core.health.drop import LOW, peak_of
+from lego_core.health.rolling import Floats
+from lego_core.health.series import Column
+
+STEPS = 6
+STUCK_STEPS = 10
+RATE = 0.95
+MOST = 0.5
+USUAL = 0.5
+"""A rate that was above this before is how the run is set up."""
+CHANCE = 1e-4
+"""A stretch without any reward is chance unless it is rarer than this at half of the peak."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Breach:
+    """An invariant that does not hold at the end of the arrays."""
+
+    value: float
+    threshold: float
+    start: int
+    """Index of its first step."""
+
+
+def non_finite(column: Column) -> Breach | None:
+    """The last measurement is NaN or infinite."""
+    measured = np.flatnonzero(~np.isnan(column.values) | column.is_broken)
+    if not len(measured) or not column.is_broken[measured[-1]]:
+        return None
+    fine = measured[~column.is_broken[measured]]
+    start = measured[np.searchsorted(measured, fine[-1]) + 1] if len(fine) else measured[0]
+    return Breach(value=float("nan"), threshold=0.0, start=int(start))
+
+
+def saturated(rates: Floats, rewards: Floats) -> Breach | None:
+    """A share `[n]` in [0, 1] that is at least 95 % for six measured steps, though it was below one
+    half before; or, where it never was, though rewards were twice as high before."""
+    index = np.flatnonzero(np.isfinite(rates))
+    start = _stretch(rates[index] >= RATE)
+    if len(index) - start < STEPS:
+        return None
+    if not (_was_usually_low(rates[index[:start]]) or _fell(rewards, int(index[start]))):
+        return None
+    return Breach(value=float(rates[index[start:]].mean()), threshold=RATE, start=int(index[start]))
+
+
+def dominating(shares: Floats) -> Breach | None:
+    """One repeated token dominates half of the rollouts for six measured steps: no policy starts like that."""
+    index = np.flatnonzero(np.isfinite(shares))
+    start = _stretch(shares[index] >= MOST)
+    if len(index) - start < STEPS:
+        return None
+    return Breach(value=float(shares[index[start:]].mean()), threshold=MOST, start=int(index[start]))
+
+
+def no_signal(zero_variance: Floats, rewards: Floats, graded: Floats) -> Breach | None:
+    """Groups `[n]` share without variance at least 95 % for six steps while rewards fell below half of
+    their peak, for longer than chance explains; or for ten steps, whatever they did before, while less than
+    half of the rewards are earned. Groups that are solved by everybody are no breach."""
+    index = np.flatnonzero(np.isfinite(zero_variance) & np.isfinite(rewards))
+    start = _stretch(zero_variance[index] >= RATE)
+    length = len(index) - start
+    if length < STEPS or not (zero_variance[index[:start]] < RATE).any():
+        return None
+    first = int(index[start])
+    reward = float(rewards[index[start:]].mean())
+    if _fell(rewards, first):
+        if _chance(rewards[:first], graded[index[start:]]) > CHANCE:
+            return None
+    elif length < STUCK_STEPS or reward >= 0.5 or reward == 0:
+        return None
+    return Breach(value=float(zero_variance[index[start:]].mean()), threshold=RATE, start=first)
+
+
+def _was_usually_low(before: Floats) -> bool:
+    return len(before) >= STEPS and bool(np.median(before) < USUAL)
+
+
+def _stretch(holds: NDArray[np.bool_]) -> int:
+    """Where the run of True at the end begins."""
+    false = np.flatnonzero(~holds)
+    return int(false[-1]) + 1 if len(false) else 0
+
+
+def _fell(rewards: Floats, start: int) -> bool:
+    """Whether rewards from `start` on are below half of the best level before."""
+    before, after = rewards[:start], rewards[start:]
+    peak = peak_of(before[np.isfinite(before)])
+    after = after[np.isfinite(after)]
+    return bool(peak and len(after) and after.mean() < LOW * peak)
+
+
+def _chance(before: Floats, graded: Floats) -> float:
+    """How likely it is that nobody earns anything in so many rollouts at half of the peak."""
+    peak = peak_of(before[np.isfinite(before)]) or 0.0
+    return float((1 - min(peak, 1.0) / 2) ** np.nansum(graded))

@@ -1,0 +1,159 @@
+"""A run's step records as arrays: what the detectors read.
+
+Owns the names and the denominators of every column. Invariant: denominators are raw, that is all
+rollouts or groups that were started, before anything was filtered; a share over survivors looks
+best when most are dead. What was not measured and what was measured and is no number are different
+things, and kept apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lego_core.config import Metric
+from lego_core.types import StepRecord
+
+if TYPE_CHECKING:
+    from lego_core.store import Event, RunReader
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """One metric by step."""
+
+    values: Floats
+    """`[n]` NaN where not measured or no number."""
+    is_broken: Bools
+    """`[n]` measured, and NaN or infinite."""
+
+    @property
+    def num_measured(self) -> int:
+        return int((~np.isnan(self.values) | self.is_broken).sum())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Series:
+    """All metrics of a run, `n` steps."""
+
+    steps: NDArray[np.int64]
+    """`[n]` rising."""
+    columns: dict[str, Column]
+    resumed: tuple[int, ...] = ()
+    """Steps that were the first of a resumed run."""
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def values(self, metric: str) -> Floats:
+        """`[n]` of a metric; all NaN when this run has none."""
+        column = self.columns.get(metric)
+        return column.values if column else np.full(len(self), np.nan)
+
+    def upto(self, step: int) -> Series:
+        """What was known when `step` had ended."""
+        keep = int(np.searchsorted(self.steps, step, side="right"))
+        return Series(
+            steps=self.steps[:keep],
+            columns={
+                name: Column(values=c.values[:keep], is_broken=c.is_broken[:keep])
+                for name, c in self.columns.items()
+            },
+            resumed=tuple(s for s in self.resumed if s <= step),
+        )
+
+
+COLUMNS: dict[Metric, Callable[[StepRecord], float | None]] = {
+    "reward": lambda r: r.reward_mean,
+    "rollouts": lambda r: r.rollouts,
+    "groups": lambda r: r.groups,
+    "graded": lambda r: r.rollouts - _ungraded(r),
+    "ungraded": lambda r: _share(_ungraded(r), r.rollouts),
+    "zero_variance": lambda r: _share(r.zero_variance_groups, r.groups),
+    "response_tokens": lambda r: _share(r.sampled, r.rollouts),
+    "turns": lambda r: _stat(r, "turns"),
+    "tokens_per_turn": lambda r: r.sampled / turns if (turns := _count(r, "turns")) else None,
+    "truncated": lambda r: _stat(r, "truncated"),
+    "malformed": lambda r: _malformed(r),
+    "silent": lambda r: _stat(r, "silent"),
+    "dominated": lambda r: _stat(r, "dominated"),
+    "entropy": lambda r: r.entropy,
+    "kl_loss": lambda r: r.kl_loss,
+    "pearson_r": lambda r: r.pearson_r,
+    "mean_abs_dlogp": lambda r: r.mean_abs_dlogp,
+    "k3": lambda r: r.k3,
+    "grad_norm": lambda r: r.grad_norm,
+    "loss": lambda r: r.loss,
+    "clip_fraction": lambda r: r.clip_fraction,
+    "routing_coverage": lambda r: r.routing_coverage,
+    "top1_agreement": lambda r: r.top1_agreement,
+}
+"""Name → how it is read off a record; None where the step did not measure it."""
+
+
+def make_series(records: Sequence[StepRecord], resumed: Iterable[int] = ()) -> Series:
+    """Columns of the given records, which are in order of their steps."""
+    return Series(
+        steps=np.array([record.step for record in records], np.int64),
+        columns={name: as_column([read(r) for r in records]) for name, read in COLUMNS.items()},
+        resumed=tuple(resumed),
+    )
+
+
+def as_column(values: Iterable[float | None]) -> Column:
+    """A column of raw values: None was not measured, NaN and infinities were."""
+    raw = list(values)
+    return Column(
+        values=np.array([v if v is not None and math.isfinite(v) else np.nan for v in raw], np.float64),
+        is_broken=np.array([v is not None and not math.isfinite(v) for v in raw], np.bool_),
+    )
+
+
+def read_series(reader: RunReader) -> Series:
+    """The series of a run directory. Raises InfrastructureError where a file of it is broken."""
+    return make_series(reader.steps(), resumed_steps(reader.events()))
+
+
+def resumed_steps(events: Sequence[Event]) -> tuple[int, ...]:
+    """The first step that was sampled after each resume."""
+    found: list[int] = []
+    is_waiting = False
+    for event in events:
+        if event.kind == "started" and event.fields.get("resumed"):
+            is_waiting = True
+        step = event.fields.get("step")
+        if is_waiting and event.kind == "stage" and event.fields.get("stage") == "rollout":
+            if isinstance(step, int):
+                found.append(step)
+            is_waiting = False
+    return tuple(found)
+
+
+def _ungraded(record: StepRecord) -> int:
+    return sum(count for reason, count in record.dropped.items() if reason.startswith("ungraded:"))
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _count(record: StepRecord, name: str) -> int:
+    return getattr(record.acted, name) if record.acted else 0
+
+
+def _stat(record: StepRecord, name: str) -> float | None:
+    return _share(_count(record, name), record.rollouts) if record.acted else None
+
+
+def _malformed(record: StepRecord) -> float | None:
+    if record.acted is None:
+        return None
+    return _share(record.acted.malformed, record.acted.malformed + record.acted.calls)
