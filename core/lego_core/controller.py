@@ -27,8 +27,12 @@ from lego_core.batching.samples import Batch, make_batch
 from lego_core.boundary import Boundary
 from lego_core.config import Recipe
 from lego_core.health.acted import count_acts
+from lego_core.health.series import resumed_steps
+from lego_core.health.watchdog import Watchdog
 from lego_core.resume import RECORD_KEY, Progress
 from lego_core.rollouts.source import GroupSpec, RolloutSource
+from lego_core.store.mailbox import RunStopped
+from lego_core.store.reader import RunReader
 from lego_core.store.writer import RunWriter
 from lego_core.together import together
 from lego_core.types import HeldoutRecord, RolloutGroup, Sample, StepRecord, TrainMetrics
@@ -96,8 +100,9 @@ class Controller:
             await self.evaluate(progress.committed)
         boundary = Boundary(self.writer)
         await boundary.heed(progress.committed)
+        watchdog = self._watchdog(progress.committed)
         for step in range(progress.committed + 1, self.recipe.train.steps + 1):
-            await self.step(step, boundary)
+            await self.step(step, boundary, watchdog)
             await boundary.heed(step)
             if self._evaluation_due(step):
                 await self.evaluate(step)
@@ -106,7 +111,7 @@ class Controller:
         every = self.recipe.eval.every
         return step in (0, self.recipe.train.steps) or (every > 0 and step % every == 0)
 
-    async def step(self, step: int, boundary: Boundary) -> StepRecord:
+    async def step(self, step: int, boundary: Boundary, watchdog: Watchdog) -> StepRecord:
         """Sample, train, commit, publish: in this order, so that nothing is published uncommitted."""
         clock = _Stages()
         self._stage("rollout", step)
@@ -117,14 +122,24 @@ class Controller:
         metrics = await self.trainer.train_step(batch.samples, step) if batch.samples else None
         clock.lap("train")
         record = _step_record(step, groups, batch, metrics, clock)
-        if self._commit_due(step) or boundary.is_wanted():
+        why_stop = watchdog.after_step(record)
+        if self._commit_due(step) or boundary.is_wanted() or why_stop:
             await self._commit(record)
         clock.lap("checkpoint")
         await self._publish(step)
         clock.lap("sync")
         record = replace(record, seconds=clock.total())
         self.writer.append_step(record)
+        if why_stop:
+            raise RunStopped(why_stop)
         return record
+
+    def _watchdog(self, committed: int) -> Watchdog:
+        reader = RunReader(self.writer.layout.root)
+        past = [record for record in reader.steps() if record.step <= committed]
+        resumed = [step for step in resumed_steps(reader.events()) if step <= committed]
+        registered = self.recipe.watchdog
+        return Watchdog(self.writer, self.writer.layout.root, registered, past=past, resumed=resumed)
 
     def _commit_due(self, step: int) -> bool:
         return step % self.recipe.train.checkpoint_every == 0 or step == self.recipe.train.steps

@@ -1,0 +1,61 @@
+"""The diagnosis of a run directory: the pure functions, fed from a reader.
+
+Owns what only the directory knows: which policy holds, what was resumed, whether the watchdog is alive.
+Reads only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lego_core.config import WatchdogPolicy
+from lego_core.health.diagnose import diagnose
+from lego_core.health.findings import Diagnosis, Finding, Layer, Verdict
+from lego_core.health.policy import effective_policy
+from lego_core.health.series import read_series
+from lego_core.health.watchdog import HEARTBEAT
+from lego_core.store import RunReader
+
+SILENT_STEPS = 2
+"""A watchdog that has not spoken for so many recorded steps is dead."""
+
+
+def diagnose_run(
+    reader: RunReader, policy: WatchdogPolicy | None = None, *, as_of_step: int | None = None
+) -> Diagnosis:
+    """The diagnosis of a run, now or as it was at the end of a step. Raises UsageError where the folder is no
+    run and InfrastructureError where it is broken."""
+    registered = reader.recipe().watchdog
+    policy = policy or effective_policy(reader.layout.root, registered)
+    series = read_series(reader)
+    if as_of_step is not None:
+        return diagnose(series.upto(as_of_step), policy)
+    return _with_heartbeat(diagnose(series, policy), last_heartbeat(reader))
+
+
+def last_heartbeat(reader: RunReader) -> int | None:
+    """Step of the watchdog's last word; None when it never spoke."""
+    steps = (e.fields.get("step") for e in reversed(reader.events()) if e.kind == HEARTBEAT)
+    return next((step for step in steps if isinstance(step, int)), None)
+
+
+def _with_heartbeat(diagnosis: Diagnosis, heard: int | None) -> Diagnosis:
+    if heard is None:
+        if not diagnosis.num_steps:
+            return diagnosis
+        note = "no watchdog has looked at this run"
+        return replace(diagnosis, data_quality=(*diagnosis.data_quality, note))
+    silence = diagnosis.as_of_step - heard
+    if silence < SILENT_STEPS:
+        return diagnosis
+    finding = Finding(
+        metric="watchdog",
+        detector="silent",
+        layer=Layer.WARNING,
+        value=float(silence),
+        threshold=float(SILENT_STEPS),
+        since=heard + 1,
+        text="the watchdog has stopped looking: nothing would stop this run",
+    )
+    verdict = Verdict.WATCH if diagnosis.verdict is Verdict.HEALTHY else diagnosis.verdict
+    return replace(diagnosis, findings=(*diagnosis.findings, finding), verdict=verdict)

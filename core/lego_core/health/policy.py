@@ -1,0 +1,56 @@
+"""Which policy holds for a run: the recipe's, or what a person has set since.
+
+Owns reading and setting it. Invariants: a policy is registered before it acts, with who and why, in the run's
+mailbox, which is its audit log; the newest that can be read holds, also behind a resume; what cannot be read
+changes nothing.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from lego_core.config import WatchdogPolicy
+from lego_core.store.mailbox import Asked, Request, post, requests
+from lego_harness.errors import UsageError
+
+FIELD = "policy"
+"""Field of a `watch` request that holds the policy."""
+
+
+def load_policy(path: Path) -> WatchdogPolicy:
+    """A policy file: the keys of the recipe's [watchdog], in TOML. Raises UsageError."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"policy {path}: cannot be read as TOML: {error}") from error
+    return parse_policy(data.get("watchdog", data), source=f"policy {path}")
+
+
+def parse_policy(data: Any, source: str) -> WatchdogPolicy:
+    """A policy from plain values; raises UsageError naming every bad key."""
+    try:
+        return WatchdogPolicy.model_validate(data)
+    except ValidationError as error:
+        told = (f"{'.'.join(map(str, e['loc'])) or 'it'}: {e['msg']}" for e in error.errors())
+        raise UsageError(f"{source}: {'; '.join(told)}") from error
+
+
+def set_policy(run_dir: Path, policy: WatchdogPolicy, *, who: str, via: str, why: str) -> Request:
+    """Register a policy for a run that exists; its watchdog takes it up at the end of the current step."""
+    fields = {FIELD: policy.model_dump(mode="json")}
+    return post(run_dir, Asked.WATCH, who=who, via=via, why=why, fields=fields)
+
+
+def effective_policy(run_dir: Path, registered: WatchdogPolicy) -> WatchdogPolicy:
+    """The newest policy somebody has set, else the recipe's `registered` one."""
+    for request in reversed(requests(run_dir)):
+        if request.asked is Asked.WATCH:
+            try:
+                return parse_policy(request.fields.get(FIELD), source="request")
+            except UsageError:
+                continue
+    return registered
