@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lego_control import traffic
+from lego_control.ci import commands as ci_commands
 from lego_harness.errors import LegoError, UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ def _fail(message: str, exit_code: int) -> int:
     return exit_code
 
 
-@click.group(commands=traffic.COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    commands=[*traffic.COMMANDS, *ci_commands.COMMANDS],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="lego-rl")
 def lego() -> None:
     """Reinforcement learning for coding agents, inside the harness they will be used in."""

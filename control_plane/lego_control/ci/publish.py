@@ -1,0 +1,83 @@
+"""Where a report goes: the terminal, files a pipeline collects, GitHub's summary and log."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lego_control.ci.formats import annotations, junit, summary
+from lego_control.ci.outcome import Exit, Report, Status, as_json
+from lego_harness.errors import UsageError
+
+STYLES = {Status.PASSED: "green", Status.FAILED: "red", Status.WAIVED: "yellow", Status.ERROR: "red"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outputs:
+    """What was asked for; None where it was not."""
+
+    junit: Path | None
+    json: str | None
+    """A file, or `-` for stdout and nothing else there."""
+    summary: str | None
+    """A file to append to; `auto` is GitHub's where there is one."""
+
+
+def outputs(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of every command that has a report."""
+    for option in (
+        click.option("--summary", metavar="FILE|auto", help="Append Markdown here; auto: GitHub's, if any."),
+        click.option("--json", "json_file", metavar="FILE|-", help="JSON here; - is stdout."),
+        click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="JUnit XML here."),
+    ):
+        command = option(command)
+    return command
+
+
+def publish(report: Report, wanted: Outputs, extra: dict[str, Any] | None = None) -> int:
+    """Tell a report everywhere; its exit code. `extra` joins the JSON. Raises UsageError for a file that
+    cannot be written."""
+    value = json.dumps(as_json(report) | (extra or {}), indent=2, allow_nan=False)
+    if wanted.json == "-":
+        click.echo(value)
+    else:
+        _draw(report)
+        if wanted.json:
+            _write(Path(wanted.json), value + "\n")
+    if wanted.junit:
+        _write(wanted.junit, junit(report))
+    _summarise(report, wanted.summary)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in annotations(report):
+            click.echo(line, err=wanted.json == "-")
+    return int(report.exit_code)
+
+
+def _draw(report: Report) -> None:
+    for o in report.outcomes:
+        click.secho(f"{o.status.value:>7}", fg=STYLES.get(o.status), nl=False)
+        click.echo(f"  {o.name}  {o.seconds:.1f} s  {o.evidence}")
+        if o.remedy and o.status in (Status.FAILED, Status.ERROR, Status.WAIVED):
+            click.echo(f"         → {o.remedy}")
+    code = report.exit_code
+    click.secho(f"{report.title}: {code.name.lower()}", bold=True, fg=None if code is Exit.PASSED else "red")
+
+
+def _summarise(report: Report, where: str | None) -> None:
+    path = os.environ.get("GITHUB_STEP_SUMMARY") if where == "auto" else where
+    if path:
+        _write(Path(path), summary(report), mode="a")
+
+
+def _write(path: Path, text: str, mode: str = "w") -> None:
+    try:
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}; choose another file") from error
