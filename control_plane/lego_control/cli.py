@@ -15,6 +15,7 @@ import click
 
 from lego_control import traffic
 from lego_control.ci import commands as ci_commands
+from lego_control.export import export
 from lego_harness.errors import LegoError, UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _fail(message: str, exit_code: int) -> int:
 
 
 @click.group(
-    commands=[*traffic.COMMANDS, *ci_commands.COMMANDS],
+    commands=[*traffic.COMMANDS, *ci_commands.COMMANDS, export],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="lego-rl")
