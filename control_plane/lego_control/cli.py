@@ -16,12 +16,12 @@ import click
 from lego_control import traffic
 from lego_control.ci import commands as ci_commands
 from lego_control.export import export
+from lego_control.tiny_harness import TINY_HARNESS
 from lego_harness.errors import LegoError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-HARNESSES = click.Choice(["mini-swe-agent", "claude-code"])
 SANDBOXES = click.Choice(["auto", "docker", "bubblewrap"])
 RUNS_DIR = Path("runs")
 OVERRIDES = click.option(
@@ -59,7 +59,7 @@ def lego() -> None:
 
 
 @lego.command()
-@click.option("--harness", type=HARNESSES, help="The agent program.  [default: mini-swe-agent]")
+@click.option("--harness", type=TINY_HARNESS, help="The agent program.  [default: mini-swe-agent]")
 @click.option("--sandbox", type=SANDBOXES, help="What isolates rollouts.  [default: auto]")
 @SEED
 @OVERRIDES
@@ -104,7 +104,7 @@ def show(run: Path | None, for_programs: bool) -> int:
 
 
 @lego.command("tiny-model")
-@click.option("--harness", type=HARNESSES, default="mini-swe-agent", show_default=True)
+@click.option("--harness", type=TINY_HARNESS, default="mini-swe-agent", show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder for the checkpoint.  [default: the cache]"

@@ -13,10 +13,12 @@ import re
 import secrets
 import signal
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
+from lego_core.config import toml_value
 from lego_harness.errors import LegoError, UsageError
 from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.capture import Capture
@@ -33,7 +35,15 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 FIRST = "session"
 
 
-def serve(*, upstream: str, model: Path, port: int, out: Path, sampling: Sampling) -> int:
+def serve(
+    *,
+    upstream: str,
+    model: Path,
+    template_options: Mapping[str, object],
+    port: int,
+    out: Path,
+    sampling: Sampling,
+) -> int:
     """Capture until interrupted; the exit code. Raises UsageError and infrastructure errors."""
     try:
         file = out.open("x", encoding="utf-8")
@@ -43,7 +53,7 @@ def serve(*, upstream: str, model: Path, port: int, out: Path, sampling: Samplin
         ) from error
     with file:
         try:
-            captures = asyncio.run(_serve(upstream, model, port, sampling))
+            captures = asyncio.run(_serve(upstream, model, template_options, port, sampling))
         except LegoError:
             out.unlink()
             raise
@@ -52,9 +62,11 @@ def serve(*, upstream: str, model: Path, port: int, out: Path, sampling: Samplin
     return 0
 
 
-async def _serve(upstream: str, model: Path, port: int, sampling: Sampling) -> dict[str, Capture]:
+async def _serve(
+    upstream: str, model: Path, template_options: Mapping[str, object], port: int, sampling: Sampling
+) -> dict[str, Capture]:
     async with HttpEngine(upstream) as engine:
-        renderer = Renderer.load(model, max_model_len=await engine.look())
+        renderer = Renderer.load(model, max_model_len=await engine.look(), template_options=template_options)
         with tempfile.TemporaryDirectory(prefix="lego-proxy-") as folder:
             doors = _Doors(sampling)
             proxy = CaptureProxy(
@@ -75,6 +87,21 @@ async def _start(proxy: CaptureProxy, port: int) -> None:
         await proxy.start(port=port)
     except OSError as error:
         raise UsageError(f"--port {port}: cannot be listened on: {error.strerror}") from error
+
+
+def read_options(words: Sequence[str]) -> dict[str, object]:
+    """`NAME=VALUE` each, the value as TOML writes it, else as text. Raises UsageError.
+
+    >>> read_options(["enable_thinking=false", "reasoning_effort=low"])
+    {'enable_thinking': False, 'reasoning_effort': 'low'}
+    """
+    options: dict[str, object] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"--template-option {word!r}: expected NAME=VALUE, as in enable_thinking=false")
+        options[name] = toml_value(value)
+    return options
 
 
 class _Doors:

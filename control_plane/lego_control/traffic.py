@@ -67,17 +67,37 @@ def record(harness: str, scenario: str, out: Path, sandbox: str) -> int:
     show_default=True,
     help="Where to write the sessions.",
 )
+@click.option(
+    "--template-option",
+    "template_options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A switch of the checkpoint's own chat template, such as enable_thinking=false.",
+)
 @click.option("--temperature", type=click.FloatRange(min=0), default=1.0, show_default=True)
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Tokens of one reply.  [default: what fits]")
 def proxy(
-    upstream: str, model: Path, port: int, out: Path, temperature: float, max_tokens: int | None
+    upstream: str,
+    model: Path,
+    port: int,
+    out: Path,
+    template_options: tuple[str, ...],
+    temperature: float,
+    max_tokens: int | None,
 ) -> int:
     """Capture sessions in front of a vLLM server, without training."""
-    from lego_control.proxy import serve
+    from lego_control.proxy import read_options, serve
     from lego_harness.types import Sampling
 
     sampling = Sampling(temperature=temperature, max_tokens=max_tokens or 2**30)
-    return serve(upstream=upstream, model=model, port=port, out=out, sampling=sampling)
+    return serve(
+        upstream=upstream,
+        model=model,
+        template_options=read_options(template_options),
+        port=port,
+        out=out,
+        sampling=sampling,
+    )
 
 
 COMMANDS = [replay, record, proxy]

@@ -99,6 +99,7 @@ async def open_cluster(
                 sandbox=recipe.sandbox.backend,
                 model_dir=model_dir,
                 max_model_len=recipe.engine.max_model_len,
+                template_options=recipe.model.template_options,
                 label=label,
             ),
             engine,

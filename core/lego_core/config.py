@@ -43,6 +43,8 @@ class ModelConfig(Section):
     """`path = "tiny"` builds the tiny policy for the recipe's harness; else a checkpoint folder."""
 
     path: str = "tiny"
+    template_options: dict[str, bool | int | float | str] = {}
+    """Switches of the checkpoint's own chat template, such as `enable_thinking`; see its model card."""
 
 
 class TasksConfig(Section):
@@ -223,10 +225,10 @@ def _apply_override(data: dict[str, Any], override: str) -> None:
     section = data.setdefault(parts[0], {})
     if not isinstance(section, dict):
         raise UsageError(f"--set {override!r}: [{parts[0]}] is not a section of the recipe")
-    section[parts[1]] = _toml_value(raw.strip())
+    section[parts[1]] = toml_value(raw.strip())
 
 
-def _toml_value(raw: str) -> Any:
+def toml_value(raw: str) -> Any:
     """A TOML value where it parses as one, else the text itself, so that names need no quotes."""
     try:
         return tomllib.loads(f"value = {raw}")["value"]

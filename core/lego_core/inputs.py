@@ -15,6 +15,7 @@ from pathlib import Path
 from lego_core.config import Recipe
 from lego_core.tiny.script import SCRIPTS
 from lego_harness.errors import SetupError, UsageError
+from lego_harness.proxy.render import Renderer
 from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.tasks.folder import load_pool
 from lego_harness.tasks.proof import prove
@@ -64,12 +65,14 @@ def _take(tasks: Sequence[Task], count: int, split: str) -> tuple[Task, ...]:
 async def prepare_model(recipe: Recipe) -> Path:
     """Checkpoint folder of the starting policy; builds the tiny one where the recipe asks for it."""
     if recipe.model.path != "tiny":
-        return _checkpoint(Path(recipe.model.path))
+        return _checkpoint(Path(recipe.model.path), recipe)
     if recipe.harness.name not in SCRIPTS:
         raise UsageError(
             f"there is no tiny policy for {recipe.harness.name}, only for {', '.join(SCRIPTS)}; "
             "set model.path to a checkpoint folder"
         )
+    if recipe.model.template_options:
+        raise UsageError("model.template_options: the tiny policy's chat template has none, expected none")
     # A process of its own: warming up takes a gigabyte, which this one would keep for the whole run.
     program = [sys.executable, "-m", "lego_core.tiny"]
     arguments = ["--harness", recipe.harness.name, "--sandbox", recipe.sandbox.backend]
@@ -88,10 +91,13 @@ async def prepare_model(recipe: Recipe) -> Path:
     return Path(output.decode().split("\n")[-2])
 
 
-def _checkpoint(folder: Path) -> Path:
+def _checkpoint(folder: Path, recipe: Recipe) -> Path:
     missing = [name for name in ("config.json", "tokenizer.json") if not (folder / name).is_file()]
     if missing:
         raise UsageError(
             f"model.path {folder}: has no {' and no '.join(missing)}, expected a checkpoint folder"
         )
+    Renderer.load(
+        folder, max_model_len=recipe.engine.max_model_len, template_options=recipe.model.template_options
+    )
     return folder

@@ -25,6 +25,11 @@ _ADAPTERS: dict[str, Callable[[HarnessOptions], Adapter]] = {
 }
 
 
+def harness_names() -> tuple[str, ...]:
+    """Every name that `get_adapter` knows."""
+    return tuple(_ADAPTERS)
+
+
 def get_adapter(name: str, options: HarnessOptions | None = None) -> Adapter:
     """A new adapter of the named harness, not started; raises UsageError."""
     if name not in _ADAPTERS:

@@ -151,6 +151,12 @@ def test_a_run_is_shown_while_it_is_written(tmp_path: Path, capsys: pytest.Captu
         (["train", "good.toml", "--seed", "-1"], "Invalid value for '--seed'"),
         (["train", "bad.toml"], "unknown key 'trian'"),
         (["quickstart", "--harness", "emacs"], "Invalid value for '--harness'"),
+        (
+            ["quickstart", "--harness", "codex"],
+            "no tiny policy for codex, only for mini-swe-agent, claude-code; train a checkpoint of yours in it "
+            'by a recipe with model.path and harness.name = "codex": lego train RECIPE.toml',
+        ),
+        (["tiny-model", "--harness", "openhands"], "no tiny policy for openhands"),
         (["quickstart", "--sandbox", "none"], "Invalid value for '--sandbox'"),
         (["qickstart"], "No such command 'qickstart'"),
         (["show", "--jsno"], "No such option"),

@@ -21,6 +21,7 @@ import pytest
 from lego_control.cli import main
 from lego_harness.proxy.render import Renderer
 from tests.support.checkpoint import write_checkpoint
+from tests.support.families import TEMPLATES
 from tests.support.pretend_vllm import PretendVllm, generation, served
 from tests.support.scripted_engine import say
 
@@ -49,8 +50,8 @@ class Running:
 
 
 @asynccontextmanager
-async def proxy(upstream: str, model: Path, out: Path) -> AsyncIterator[Running]:
-    arguments = ["proxy", "--upstream", upstream, "--model", str(model), "--out", str(out)]
+async def proxy(upstream: str, model: Path, out: Path, *more: str) -> AsyncIterator[Running]:
+    arguments = ["proxy", "--upstream", upstream, "--model", str(model), "--out", str(out), *more]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "lego_control", *arguments), stdout=subprocess.PIPE, env={**os.environ}
     )
@@ -105,6 +106,30 @@ async def test_clients_are_captured_and_written_when_it_is_stopped(model: Path, 
     ]
 
 
+async def test_a_switch_of_the_template_is_set_for_every_reply_and_a_misspelt_one_refused(
+    tmp_path: Path,
+) -> None:
+    model = write_checkpoint(tmp_path / "model", template=(TEMPLATES / "qwen3.jinja").read_text())
+    renderer = Renderer.load(model, max_model_len=8192)
+    pretend = PretendVllm(lambda call: generation(renderer.encode_assistant(say("Done."))))
+    off = ("--template-option", "enable_thinking=false")
+    async with (
+        served(pretend) as url,
+        proxy(url, model, tmp_path / "captures.jsonl", *off) as running,
+        openai.AsyncOpenAI(base_url=running.openai_url, api_key="any") as chat,
+    ):
+        await ask(chat, [USER])
+        misspelt = [*("proxy", "--upstream", url, "--model", str(model), "--out", str(tmp_path / "x.jsonl"))]
+        other = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "lego_control", *misspelt, "--template-option", "enable_thinkin=false"),
+            stderr=subprocess.PIPE,
+        )
+        _, said = await other.communicate()
+    assert renderer.vocabulary.decode(pretend.calls[0]["token_ids"]).endswith("<think>\n\n</think>\n\n")
+    assert other.returncode == 2
+    assert b"does not read the option 'enable_thinkin', expected enable_thinking" in said
+
+
 async def test_whoever_lacks_the_token_opens_nothing(model: Path, tmp_path: Path) -> None:
     pretend = PretendVllm(lambda call: generation([1]))
     async with served(pretend) as url, proxy(url, model, tmp_path / "captures.jsonl") as running:
@@ -136,6 +161,7 @@ async def test_a_server_that_fails_ends_only_the_session_that_asked(model: Path,
         ({"--upstream": "http://127.0.0.1:1"}, 2, "no server answers there"),
         ({"--out": "{tmp}/missing/x.jsonl"}, 2, "choose a new file"),
         ({"--out": "{tmp}"}, 2, "choose a new file"),
+        ({"--template-option": "thinking"}, 2, "'thinking': expected NAME=VALUE"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_leaves_nothing(

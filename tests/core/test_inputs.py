@@ -9,6 +9,8 @@ import pytest
 from lego_core.inputs import prepare_model, prepare_tasks
 from lego_harness.errors import UsageError
 from lego_harness.sandbox.choose import choose_backend
+from tests.support.checkpoint import write_checkpoint
+from tests.support.families import TEMPLATES
 from tests.support.runs import recipe
 
 
@@ -48,3 +50,15 @@ async def test_a_harness_without_a_tiny_policy_needs_a_checkpoint() -> None:
 async def test_a_model_path_without_a_checkpoint_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"config\.json and no tokenizer\.json"):
         await prepare_model(recipe(model={"path": str(tmp_path)}))
+
+
+async def test_a_template_option_that_the_checkpoint_does_not_read_is_refused(tmp_path: Path) -> None:
+    template = (TEMPLATES / "qwen3.jinja").read_text()
+    folder = write_checkpoint(tmp_path, template=template)
+    (folder / "config.json").write_text("{}")
+    known = {"path": str(folder), "template_options": {"enable_thinking": False}}
+    assert await prepare_model(recipe(model=known)) == folder
+    with pytest.raises(UsageError, match=r"does not read the option 'thinking', expected enable_thinking"):
+        await prepare_model(recipe(model={**known, "template_options": {"thinking": False}}))
+    with pytest.raises(UsageError, match="the tiny policy's chat template has none"):
+        await prepare_model(recipe(model={"template_options": {"enable_thinking": False}}))

@@ -7,6 +7,7 @@ Trajectory for every spec it was given, failed ones included. Decides nothing ab
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,7 @@ class WorkerConfig:
     sandbox: str
     model_dir: Path
     max_model_len: int
+    template_options: Mapping[str, object]
     label: str
     """Run id: marks every process, folder and container this worker makes."""
 
@@ -41,7 +43,9 @@ class RolloutWorker:
     def __init__(self, engine: Engine, config: WorkerConfig) -> None:
         self._config = config
         self._sockets = tempfile.TemporaryDirectory(prefix="lego-")
-        renderer = Renderer.load(config.model_dir, max_model_len=config.max_model_len)
+        renderer = Renderer.load(
+            config.model_dir, max_model_len=config.max_model_len, template_options=config.template_options
+        )
         self._proxy = CaptureProxy(PatientEngine(engine), renderer, socket_dir=Path(self._sockets.name))
         self._adapter = get_adapter(config.harness, config.options)
         self._backend = choose_backend(config.sandbox)

@@ -48,6 +48,8 @@ env_key = "LEGO_KEY"
 # The proxy absorbs failures; what it reports is final, and retries would only delay the end.
 request_max_retries = 0
 stream_max_retries = 0
+# Its clock does not hear keep-alive comments; the rollout's own is the one that counts.
+stream_idle_timeout_ms = 86400000
 """
 
 

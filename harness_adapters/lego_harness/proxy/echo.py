@@ -7,6 +7,7 @@ The one table of rewrites that keep the sampled ids, because the meaning is the 
     a key added with an empty or false value       replace_all: false, or the schema's default
     white space at line ends and at the end        Write content, Edit new_string
     a scalar coerced                               "1" → 1, "false" → false, 5000.0 → 5000
+    a list or an object read from its text         "[1, 2]" → [1, 2]
     digits lost that a double cannot hold          12345678901234567890 → 12345678901234567000
     a tool named as the harness knows it           Bash → bash, execute_bash → terminal
     broken arguments wrapped, their text kept      {"__unparsedToolInput": {"raw": …}}
@@ -25,6 +26,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from lego_harness.proxy.conversation import Message, Tool, ToolCall
+from lego_harness.proxy.forms.values import whole_value
 
 _EMPTY: tuple[object, ...] = (False, None, "", [], {})
 _EXACT, _LARGEST = 2**53, 2**1023
@@ -116,6 +118,8 @@ def _same_value(sampled: Any, echoed: Any) -> bool:
     if isinstance(sampled, str) and isinstance(echoed, str):
         folded = _folded_text(sampled)
         return _folded_text(echoed) in (folded, _CHANGE_DIRECTORY.sub("", folded))
+    if isinstance(sampled, str) and isinstance(echoed, (dict, list)):
+        return _is_text_of(sampled, cast("object", echoed))
     return _is_equal(sampled, echoed) or (isinstance(sampled, str) and _is_coerced(sampled, echoed))
 
 
@@ -140,6 +144,14 @@ def _is_coerced(text: str, scalar: object) -> bool:
         return text.strip().lower() == str(scalar).lower()
     try:
         return isinstance(scalar, (int, float)) and float(text) == scalar
+    except ValueError:
+        return False
+
+
+def _is_text_of(text: str, value: object) -> bool:
+    """Forms without types hand over an argument that its tool does not declare as text."""
+    try:
+        return _same_value(whole_value(text), value)
     except ValueError:
         return False
 

@@ -78,7 +78,8 @@ class Renderer:
     ) -> Renderer:
         """Read a checkpoint directory as `save_pretrained` writes it; raises SetupError.
 
-        `template_options` are the template's own switches, such as `enable_thinking`.
+        `template_options` are the template's own switches, such as `enable_thinking`; one that it does not
+        read is a UsageError.
         """
         template = ChatTemplate.load(model_dir, template_options or {})
         return cls(Vocabulary.load(model_dir), template, max_model_len=max_model_len)

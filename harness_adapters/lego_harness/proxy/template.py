@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import jinja2
-from jinja2 import nodes
+from jinja2 import meta, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -26,6 +26,10 @@ REFUSALS = (
 """What an expression of a template raises when a conversation does not fit it."""
 
 
+GIVEN = {"messages", "tools", "add_generation_prompt"}
+"""What a conversation gives its template, beside the tokenizer's special tokens."""
+
+
 class ChatTemplate:
     """One compiled template; raises UsageError when it refuses a conversation."""
 
@@ -35,7 +39,8 @@ class ChatTemplate:
 
     @classmethod
     def load(cls, model_dir: Path, options: Mapping[str, object]) -> ChatTemplate:
-        """Read `chat_template.jinja` or the template in `tokenizer_config.json`; raises SetupError.
+        """Read `chat_template.jinja` or the template in `tokenizer_config.json`; raises SetupError, and
+        UsageError for an option that it does not read.
 
         `options` are the template's own switches, such as `enable_thinking`.
         """
@@ -46,6 +51,7 @@ class ChatTemplate:
             raise SetupError(f"{model_dir}: no chat template (chat_template.jinja or tokenizer_config.json)")
         try:
             tokens = {key: config[key] for key in config if key.endswith("_token")}
+            _require_read(options, source, model_dir)
             return cls(source, {**tokens, **options})
         except jinja2.TemplateError as error:
             raise SetupError(f"{model_dir}: the chat template does not compile: {error}") from error
@@ -74,6 +80,31 @@ def _environment() -> ImmutableSandboxedEnvironment:
     names = cast("dict[str, object]", environment.globals)  # pyright: ignore[reportUnknownMemberType]
     names.update(raise_exception=_raise_exception, strftime_now=_strftime_now)
     return environment
+
+
+def _require_read(options: Mapping[str, object], source: str, model_dir: Path) -> None:
+    environment = _environment()
+    tree = environment.parse(source)
+    known = cast("dict[str, object]", environment.globals)  # pyright: ignore[reportUnknownMemberType]
+    names = meta.find_undeclared_variables(tree) - known.keys() - GIVEN - _own_names(tree)
+    readable = sorted(name for name in names if not name.endswith("_token"))
+    if unread := sorted(options.keys() - readable):
+        raise UsageError(
+            f"{model_dir}: the chat template does not read the option {unread[0]!r}, expected "
+            f"{', '.join(readable) or 'none, for it has no switches'}"
+        )
+
+
+def _own_names(tree: nodes.Template) -> set[str]:
+    """Names that the template itself gives a value, but for those it only gives a default."""
+    set_here = {name.name for name in tree.find_all(nodes.Name) if name.ctx == "store"}
+    asked: list[nodes.Test | nodes.Filter] = [*tree.find_all(nodes.Test), *tree.find_all(nodes.Filter)]
+    defaulted = {
+        one.node.name
+        for one in asked
+        if one.name in ("defined", "undefined", "default", "d") and isinstance(one.node, nodes.Name)
+    }
+    return set_here - defaulted
 
 
 class _Generation(Extension):

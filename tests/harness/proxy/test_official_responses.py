@@ -213,7 +213,7 @@ IMAGE = {"role": "user", "content": [{"type": "input_image", "image_url": "data:
         ({"background": True}, "background"),
         ({"input": [IMAGE]}, "'input_image'; this model reads text only"),
         ({"input": [{"type": "item_reference", "id": "x"}]}, "'item_reference'"),
-        ({"input": [{"type": "compaction_trigger"}]}, "'compaction_trigger'"),
+        ({"input": [{"type": "compaction_trigger"}]}, "asks the server to summarise.*name the provider"),
         ({"input": []}, "input"),
         ({"input": ""}, "input"),
         ({"input": [{"type": "function_call_output", "output": "x"}]}, r"input.0.call_id"),

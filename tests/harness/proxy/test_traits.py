@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lego_harness.errors import SetupError
+from lego_harness.errors import SetupError, UsageError
 from lego_harness.proxy.render import Renderer
 from tests.support.checkpoint import TEMPLATE, write_checkpoint
 from tests.support.families import TEMPLATES
@@ -70,3 +70,20 @@ def test_marks_for_training_are_looked_through(tmp_path: Path) -> None:
     marked = changed(call, "{% generation %}" + call + "{% endgeneration %}")
     messages = [{"role": "user", "content": "Hi."}]
     assert load(tmp_path / "a", marked).render(messages) == load(tmp_path / "b", TEMPLATE).render(messages)
+
+
+@pytest.mark.parametrize(
+    ("name", "reads"),
+    [
+        ("qwen3", "enable_thinking"),
+        ("qwen3_coder", "none, for it has no switches"),
+        ("qwen3_6", "enable_thinking, preserve_thinking"),
+        ("qwen3_8", "enable_thinking, preserve_thinking, reasoning_effort"),
+    ],
+)
+def test_an_option_that_a_template_does_not_read_is_refused_with_those_it_does(
+    tmp_path: Path, name: str, reads: str
+) -> None:
+    folder = write_checkpoint(tmp_path, template=(TEMPLATES / f"{name}.jinja").read_text(encoding="utf-8"))
+    with pytest.raises(UsageError, match=rf"does not read the option 'messages', expected {reads}$"):
+        Renderer.load(folder, max_model_len=64, template_options={"messages": []})
