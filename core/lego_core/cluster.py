@@ -143,6 +143,7 @@ async def _trainer(stack: AsyncExitStack, recipe: Recipe, model_dir: Path) -> Ra
         temperature=recipe.rollout.temperature,
         num_threads=TRAINER_THREADS,
         seed=recipe.run.seed,
+        max_tokens=recipe.rollout.max_tokens,
     )
     trainer = await start_trainer(spec)
     stack.callback(trainer.close)

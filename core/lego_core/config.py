@@ -115,17 +115,45 @@ class TrainConfig(Section):
     weight_decay: float = Field(default=0.0, ge=0)
     grad_clip: float = Field(default=1.0, gt=0)
     updates_per_batch: int = Field(default=1, ge=1)
-    clip_low: float = Field(default=3e-4, gt=0)
+    objective: Literal["gspo", "grpo", "dapo", "cispo", "dr_grpo"] = "gspo"
+    clip_low: float = Field(default=3e-4, gt=0, le=1)
     clip_high: float = Field(default=4e-4, gt=0)
+    """Both defaults are GSPO's: its ratio is a mean over a rollout, a thousand times nearer to 1."""
+    old_logprobs: Literal["recompute", "rollout"] = "recompute"
+    """Whose log-probabilities are the ratio's denominator: the trainer's at the start of the step, or
+    the engine's, whose rounding alone moves the ratio."""
+    rollout_correction: Literal["off", "truncate", "mask"] = "off"
+    correction_bound: float = Field(default=2.0, gt=1)
+    """Of a token's importance weight, trainer over engine; `mask` also drops those under 1 / it."""
     kl_coef: float = Field(default=1e-3, ge=0)
     advantage_std: bool = True
     """Divide centred rewards by the group's unbiased standard deviation."""
     routing_replay: bool = True
     micro_batch_tokens: int = Field(default=16_384, ge=1)
-    """Padded tokens in one forward pass."""
+    """Positions of one forward pass."""
+    packing: bool = False
+    """Samples behind each other in one row, what branches share once, instead of a padded row each."""
+    activation_checkpointing: bool = False
+    """Compute a layer's activations again in backward instead of keeping them."""
     checkpoint_every: int = Field(default=1, ge=1)
     keep_checkpoints: int = Field(default=2, ge=1)
     """The newest ones; older ones are removed."""
+
+    @model_validator(mode="after")
+    def _means_something(self) -> TrainConfig:
+        if self.objective != "gspo" and not {"clip_low", "clip_high"} <= self.model_fields_set:
+            raise ValueError(
+                f"the default clip bounds are GSPO's: {self.objective} needs clip_low and clip_high of its own, "
+                "as in 0.2 and 0.28"
+            )
+        if self.objective == "dr_grpo" and self.advantage_std:
+            raise ValueError("Dr. GRPO does not divide by the deviation: expected advantage_std = false")
+        if self.old_logprobs == "rollout" and self.rollout_correction != "off":
+            raise ValueError(
+                'with old_logprobs = "rollout" the ratio starts at the engine already: nothing is left for '
+                'rollout_correction to correct, expected "off"'
+            )
+        return self
 
 
 class EngineConfig(Section):

@@ -253,6 +253,7 @@ def _step_record(
         top1_agreement=metrics and metrics.top1_agreement,
         trained_rollouts=tuple(dict.fromkeys(s.rollout_id for s in batch.samples)),
         acted=count_acts(rollouts),
+        by_lag=metrics.by_lag if metrics else {},
     )
 
 

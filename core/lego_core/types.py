@@ -41,11 +41,26 @@ class Sample:
     advantage: float
     routes: Routes | None
     """`[T, L, K]`, −1 where absent; None when nothing is replayed."""
+    versions: NDArray[np.int32] | None = None
+    """`[T]` policy version of the sampled tokens; None when the trainer's own weights sampled all."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LagAgreement:
+    """Rollout against trainer over tokens of one policy version."""
+
+    tokens: int
+    mean_abs_dlogp: float
+    k3: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainMetrics:
-    """What one optimizer step measured, over the tokens it trained."""
+    """What one optimizer step measured, over the tokens it trained.
+
+    Agreement (`pearson_r`, `mean_abs_dlogp`, `k3`) compares tokens sampled by the very weights that
+    start the step, and is None without such; staler tokens differ because the weights do: `by_lag`.
+    """
 
     loss: float
     grad_norm: float
@@ -55,8 +70,8 @@ class TrainMetrics:
     pearson_r: float | None
     """Pearson correlation of exp(logp), trainer against rollout, over trained tokens; None where it
     is undefined (one token, or all alike)."""
-    mean_abs_dlogp: float
-    k3: float
+    mean_abs_dlogp: float | None
+    k3: float | None
     """mean(e^d − d − 1), d = trainer logp − rollout logp."""
     routing_coverage: float
     """Share of positions that should be replayed (all but each sequence's last) and were."""
@@ -65,6 +80,8 @@ class TrainMetrics:
     top1_agreement: float | None
     trained_tokens: int
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    by_lag: dict[str, LagAgreement] = field(default_factory=dict[str, LagAgreement])
+    """Trainer version − version that sampled the token → agreement of those tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,6 +147,8 @@ class StepRecord:
     """Ids of the rollouts in the batch: trained exactly once over the whole run."""
     acted: Acted | None = None
     """None in records of a time before it was counted."""
+    by_lag: dict[str, LagAgreement] = field(default_factory=dict[str, LagAgreement])
+    """As `TrainMetrics.by_lag`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -65,3 +65,17 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
     path.write_text("[train\n")
     with pytest.raises(UsageError, match=r"recipe\.toml.*TOML"):
         load_recipe(path)
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        ({"objective": "grpo"}, "the default clip bounds are gspo's: grpo needs clip_low and clip_high"),
+        ({"objective": "dr_grpo", "clip_low": 0.2, "clip_high": 0.2}, "expected advantage_std = false"),
+        ({"old_logprobs": "rollout", "rollout_correction": "mask"}, "nothing is left for rollout_correction"),
+        ({"objective": "ppo"}, "train.objective"),
+    ],
+)
+def test_objectives_that_do_not_mean_what_they_say_are_refused(train, message):
+    with pytest.raises(UsageError, match=message):
+        parse_recipe({"train": train})

@@ -38,7 +38,7 @@ async def test_the_reward_rises_while_engine_and_trainer_agree(ray_session, tmp_
         earned = [reward(r.ids) for r in replies]
         advantages = group_advantages(earned, divide_by_std=True)
         samples = [as_sample(c, r, float(a)) for c, r, a in zip(calls, replies, advantages, strict=True)]
-        metrics.append(await trainer.train_step(samples))
+        metrics.append(await trainer.train_step(samples, step + 1))
         await trainer.export(tmp_path / "weights.safetensors")
         await engine.publish(tmp_path / "weights.safetensors", step + 1)
         rewards.append(np.mean(earned))

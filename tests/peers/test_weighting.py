@@ -71,7 +71,7 @@ def toy_policy() -> Any:
     def body(input_ids: torch.Tensor, use_cache: bool) -> Any:
         return SimpleNamespace(last_hidden_state=logits.expand(*input_ids.shape, 3))
 
-    return SimpleNamespace(model=body, lm_head=lambda hidden: hidden)
+    return SimpleNamespace(model=body, lm_head=lambda hidden: hidden, config=SimpleNamespace(vocab_size=3))
 
 
 def test_engine_and_trainer_score_the_distribution_that_was_sampled_from() -> None:

@@ -37,6 +37,7 @@ def as_sample(call: GenerateRequest, reply: Generation, advantage: float = 1.0) 
         rollout_logprobs=logprobs,
         advantage=advantage,
         routes=routes,
+        versions=np.where(mask, reply.policy_version, -1).astype(np.int32),
     )
 
 

@@ -130,4 +130,5 @@ def _sample(rollout_id: str, branch: Branch, advantage: float) -> Sample:
         rollout_logprobs=branch.logprobs,
         advantage=advantage,
         routes=branch.routes,
+        versions=branch.versions,
     )

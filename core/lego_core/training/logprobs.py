@@ -1,8 +1,9 @@
 """Log-probabilities of trained tokens under the policy.
 
-Only hidden states that predict a trained token reach the output head: exact, and the head is most
-of the work of a small model. Temperature must be the sampler's; top-p and top-k must have been off
-when the tokens were sampled, since the trainer renormalises nothing.
+Only hidden states that predict a trained token reach the output head, and they do so in chunks whose
+logits are computed again in backward: memory grows neither with length × vocabulary nor with the
+vocabulary. The head and everything behind it are at least float32. Temperature must be the sampler's;
+top-p and top-k must have been off when the tokens were sampled: the trainer renormalises nothing.
 """
 
 from __future__ import annotations
@@ -10,15 +11,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from lego_core.batching.packing import MicroBatch
 from lego_core.training.model import Policy
+from lego_core.training.token_mixing import DevicePath, positions
+
+LOGITS_PER_CHUNK = 2**25
+"""128 MiB in float32: 8,192 rows of a vocabulary of 4,096, 135 of Qwen3.5's 248,320."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenScores:
-    """Of the N trained tokens of a micro-batch, in row-major order."""
+    """Of the N trained tokens of a micro-batch, in its order."""
 
     logp: Tensor
     """`[N]`, with gradient where one is recorded."""
@@ -31,36 +38,65 @@ class DeviceBatch:
     """A micro-batch on the trainer's device; shapes as in `MicroBatch`."""
 
     ids: Tensor
-    mask: Tensor
+    paths: tuple[DevicePath, ...] | None
     routes: Tensor | None
+    predictor: Tensor
+    targets: Tensor
     rollout: Tensor
     advantage: Tensor
     rollout_logprobs: Tensor
+    versions: Tensor
 
 
 def to_device(batch: MicroBatch, device: torch.device, dtype: torch.dtype) -> DeviceBatch:
     """Copy to `device`; numbers the loss sees take `dtype`."""
+    paths = None
+    if batch.paths is not None:
+        paths = tuple(
+            DevicePath(rows=torch.from_numpy(p.rows).to(device), start=p.start) for p in batch.paths
+        )
     return DeviceBatch(
         ids=torch.from_numpy(batch.ids).to(device),
-        mask=torch.from_numpy(batch.mask).to(device),
+        paths=paths,
         routes=None if batch.routes is None else torch.from_numpy(batch.routes).to(device),
+        predictor=torch.from_numpy(batch.predictor).to(device),
+        targets=torch.from_numpy(batch.targets).to(device),
         rollout=torch.from_numpy(batch.rollout).to(device),
         advantage=torch.from_numpy(batch.advantage).to(device, dtype),
         rollout_logprobs=torch.from_numpy(batch.rollout_logprobs).to(device, dtype),
+        versions=torch.from_numpy(batch.versions).to(device),
     )
 
 
-def score_tokens(model: Policy, batch: DeviceBatch, *, temperature: float) -> TokenScores:
+def score_tokens(
+    model: Policy, batch: DeviceBatch, *, temperature: float, chunk: int = LOGITS_PER_CHUNK
+) -> TokenScores:
     """Log-probability and entropy of every trained token, at `temperature`.
 
-    Padding is on the right, so causal attention needs no mask. Position 0 is never trained.
+    At most `chunk` logits exist at a time. Padding is on the right and packed samples are apart
+    (`token_mixing`), so causal attention needs no mask. Position 0 is never trained.
     """
-    hidden = model.model(input_ids=batch.ids, use_cache=False).last_hidden_state
-    predicting = hidden[:, :-1][batch.mask[:, 1:]]
-    logits = model.lm_head(predicting)
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
-    logprobs = logits.log_softmax(-1)
-    targets = batch.ids[batch.mask]
+    where = {} if batch.paths is None else {"position_ids": positions(batch.paths, batch.ids.shape[1])}
+    hidden = model.model(input_ids=batch.ids, use_cache=False, **where).last_hidden_state
+    predicting = hidden.reshape(-1, hidden.shape[-1])[batch.predictor]
+    vocabulary = model.config.vocab_size
+    rows = max(1, chunk // vocabulary)
+    if len(predicting) <= rows:
+        return TokenScores(**_score(model.lm_head, predicting, batch.targets, temperature))
+    pieces = [
+        checkpoint(_score, model.lm_head, states, targets, temperature, use_reentrant=False)
+        for states, targets in zip(predicting.split(rows), batch.targets.split(rows), strict=True)
+    ]
+    return TokenScores(**{name: torch.cat([p[name] for p in pieces]) for name in pieces[0]})
+
+
+def _score(head: Policy, states: Tensor, targets: Tensor, temperature: float) -> dict[str, Tensor]:
+    precise = torch.promote_types(states.dtype, torch.float32)
+    if states.dtype == precise:
+        logits = head(states)
+    else:
+        logits = F.linear(states.to(precise), head.weight.to(precise))
+    logprobs = (logits / temperature).log_softmax(-1)
     with torch.no_grad():
         entropy = -(logprobs.exp() * logprobs).sum(-1)
-    return TokenScores(logp=logprobs.gather(-1, targets[:, None])[:, 0], entropy=entropy)
+    return {"logp": logprobs.gather(-1, targets[:, None])[:, 0], "entropy": entropy}

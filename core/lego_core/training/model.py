@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +22,21 @@ from lego_harness.errors import UsageError
 
 Policy: TypeAlias = Any
 """A transformers causal language model, whose attributes no type checker knows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExpertNames:
+    """How a family's checkpoints name what transformers holds under `.mlp`."""
+
+    block: str
+    pieces: dict[str, tuple[str, ...]]
+    """Fused parameter → checkpoint matrices of one expert, in order."""
+
+
+QWEN = ExpertNames(
+    block=".mlp", pieces={"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
+)
+MIXTRAL = ExpertNames(block=".block_sparse_moe", pieces={"gate_up_proj": ("w1", "w3"), "down_proj": ("w2",)})
 
 
 def load_policy(
@@ -43,19 +59,17 @@ def load_policy(
 def checkpoint_tensors(model: Policy) -> Iterator[tuple[str, Tensor]]:
     """`(checkpoint name, tensor)` of every weight; expert tensors are views into the fused ones."""
     tied = bool(getattr(model.config, "tie_word_embeddings", False))
+    names = MIXTRAL if model.config.model_type == "mixtral" else QWEN
     for name, tensor in model.state_dict().items():
-        if name.endswith(".experts.gate_up_proj"):
-            layer = name.removesuffix(".gate_up_proj")
+        block, of_expert, part = name.partition(".experts.")
+        block = block.replace(".mlp", names.block)
+        if of_expert:
             for index, expert in enumerate(tensor):
-                gate, up = expert.chunk(2)
-                yield f"{layer}.{index}.gate_proj.weight", gate
-                yield f"{layer}.{index}.up_proj.weight", up
-        elif name.endswith(".experts.down_proj"):
-            layer = name.removesuffix(".down_proj")
-            for index, expert in enumerate(tensor):
-                yield f"{layer}.{index}.down_proj.weight", expert
+                pieces = expert.chunk(2) if part == "gate_up_proj" else (expert,)
+                for piece, matrix in zip(names.pieces[part], pieces, strict=True):
+                    yield f"{block}.experts.{index}.{piece}.weight", matrix
         elif not (tied and name == "lm_head.weight"):
-            yield name, tensor
+            yield block, tensor
 
 
 @torch.no_grad()

@@ -16,13 +16,17 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
-from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeTopKRouter
+from torch import Tensor, nn
 
 from lego_core.errors import TrainingError
 from lego_core.training.model import Policy
 from lego_core.types import Sample
+from lego_harness.errors import UsageError
 from lego_harness.types import Routes
+
+ROUTERS = ("Qwen3MoeTopKRouter", "Qwen3_5MoeTopKRouter", "MixtralTopKRouter")
+"""transformers' routers that take a softmax over all experts and then the k largest. By name: importing
+a model family costs seconds. Qwen3.5's layers are hybrid, but every one of them has experts."""
 
 
 @dataclass(slots=True)
@@ -34,9 +38,15 @@ class RouterAgreement:
     top1: float = 0.0
 
 
-class ReplayRouter(Qwen3MoeTopKRouter):
-    """Takes the place of a layer's router by `install_replay`."""
+class ReplayRouter(nn.Module):
+    """Takes the place of a layer's router by `install_replay`; reads what that router holds."""
 
+    weight: Tensor
+    """`[E, H]`"""
+    top_k: int
+    hidden_dim: int
+    normalises: bool
+    """Whether the k weights are made to sum to 1."""
     replayed: Tensor | None
     """`[B·T, k]` int64, −1 where nothing is replayed; None routes natively."""
     agreement: RouterAgreement | None
@@ -49,13 +59,18 @@ class ReplayRouter(Qwen3MoeTopKRouter):
         ids = probs.topk(self.top_k, dim=-1).indices
         if self.replayed is not None:
             has_row = self.replayed[:, :1] >= 0
-            if self.agreement is not None:
+            if self.agreement is not None and not _is_recomputing():
                 _compare(ids, self.replayed, has_row[:, 0], self.agreement)
             ids = torch.where(has_row, self.replayed, ids)
         weights = probs.gather(-1, ids)
-        if self.norm_topk_prob:
+        if self.normalises:
             weights = weights / weights.sum(-1, keepdim=True)
         return logits, weights.to(logits.dtype), ids
+
+
+def _is_recomputing() -> bool:
+    """Within backward: activation checkpointing runs the forward pass again, which is no new row."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def _compare(native: Tensor, replayed: Tensor, has_row: Tensor, total: RouterAgreement) -> None:
@@ -67,16 +82,25 @@ def _compare(native: Tensor, replayed: Tensor, has_row: Tensor, total: RouterAgr
 
 
 def install_replay(model: Policy) -> list[tuple[int, ReplayRouter]]:
-    """Swap every router's class; `(global layer, router)` in order. Empty for a dense model."""
+    """Swap every router's class; `(global layer, router)` in order. Empty for a dense model.
+
+    Raises UsageError for experts whose router is not one of `ROUTERS`: their routes would be ignored.
+    """
     routers: list[tuple[int, ReplayRouter]] = []
     for index, layer in enumerate(model.model.layers):
         gate = getattr(layer.mlp, "gate", None)
-        if isinstance(gate, Qwen3MoeTopKRouter):
+        if isinstance(gate, ReplayRouter) or type(gate).__name__ in ROUTERS:
             routers.append((index, _as_replay_router(gate)))
+        elif hasattr(layer.mlp, "experts"):
+            raise UsageError(
+                f"layer {index} routes by {type(gate).__name__}, which routing replay does not know, expected one "
+                f"of {', '.join(ROUTERS)}: set train.routing_replay = false or add it"
+            )
     return routers
 
 
 def _as_replay_router(gate: Any) -> ReplayRouter:
+    gate.normalises = bool(getattr(gate, "norm_topk_prob", True))
     gate.__class__ = ReplayRouter
     gate.replayed = gate.agreement = None
     return gate

@@ -10,7 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_core.algorithms.gspo import gspo_loss, rollout_log_ratios, token_weights
+from lego_core.algorithms.gspo import Gspo, rollout_log_ratios
+from lego_core.algorithms.objective import policy_loss, sequence_mean
 
 # Rollout 0 has three tokens, rollout 1 two; their mean log-ratios are 0.1 and −0.2.
 OLD = torch.tensor([-1.0, -2.0, -0.5, -1.5, -0.7], dtype=torch.float64)
@@ -21,8 +22,9 @@ ADVANTAGE = torch.tensor([1.0, 1.0, 1.0, -0.5, -0.5], dtype=torch.float64)
 
 def loss_of(logp, *, low, high, **kwargs):
     ratios, counts = rollout_log_ratios(logp, OLD, ROLLOUT, 2)
-    weight = token_weights(counts, ROLLOUT)
-    return gspo_loss(logp, ratios[ROLLOUT], ADVANTAGE, weight, clip_low=low, clip_high=high, **kwargs)
+    gspo = Gspo(clip_low=low, clip_high=high)
+    weight = gspo.weights(counts, ROLLOUT)
+    return policy_loss(gspo, logp, ratios[ROLLOUT], ADVANTAGE, weight, **kwargs)
 
 
 def test_the_ratio_is_the_exponential_of_the_mean_log_ratio_of_the_rollout():
@@ -91,19 +93,18 @@ def test_micro_batches_add_up_to_the_batch_however_it_is_cut(tokens, cuts):
     delta = torch.tensor([d for _, _, d in tokens], dtype=torch.float64)
     advantage = (rollout - 2).double()
     ratios, counts = rollout_log_ratios(old + delta, old, rollout, 5)
-    weight = token_weights(counts, rollout)
+    weight = sequence_mean(counts, rollout)
 
     def gradient_of(pieces):
         logp = (old + delta).requires_grad_()
         total = 0.0
         for piece in pieces:
-            part = gspo_loss(
+            part = policy_loss(
+                Gspo(clip_low=0.1, clip_high=0.1),
                 logp[piece],
                 ratios[rollout[piece]],
                 advantage[piece],
                 weight[piece],
-                clip_low=0.1,
-                clip_high=0.1,
             )
             part.loss.backward()
             total += part.loss.item()
@@ -117,8 +118,8 @@ def test_micro_batches_add_up_to_the_batch_however_it_is_cut(tokens, cuts):
     assert torch.allclose(parts_grad, whole_grad, rtol=1e-9, atol=1e-12)
 
 
-def test_token_weights_give_every_rollout_the_same_say():
+def test_sequence_mean_gives_every_rollout_the_same_say():
     counts = torch.tensor([3.0, 0.0, 2.0])
-    weight = token_weights(counts, torch.tensor([0, 0, 0, 2, 2]))
+    weight = sequence_mean(counts, torch.tensor([0, 0, 0, 2, 2]))
     assert weight[:3].sum().item() == pytest.approx(0.5)
     assert weight[3:].sum().item() == pytest.approx(0.5)

@@ -11,6 +11,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
 
 from lego_core.config import TrainConfig
 from lego_core.errors import TrainingError
@@ -107,6 +108,73 @@ def test_log_probabilities_are_those_of_a_plain_forward_pass_at_the_samplers_tem
 def test_a_first_update_has_ratio_one_and_a_second_one_clips(model_dir):
     assert trainer(model_dir, updates_per_batch=1).train_step(batch()).clip_fraction == 0
     assert trainer(model_dir, updates_per_batch=2).train_step(batch()).clip_fraction > 0
+
+
+def plain_logprobs(folder, sample):
+    """`[n]` of the sample's trained tokens by transformers' own forward pass in float64, natively routed."""
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float64, experts_implementation="eager"
+    ).eval()
+    ids = torch.from_numpy(sample.ids.astype(np.int64))[None]
+    with torch.no_grad():
+        logp = model(ids, use_cache=False).logits[0, :-1].log_softmax(-1)
+    return logp.gather(-1, ids[0, 1:, None])[:, 0].numpy()[sample.mask[1:]]
+
+
+@pytest.mark.parametrize("objective", ["gspo", "dapo"])
+def test_the_second_update_clips_and_its_loss_is_the_formulas(model_dir, tmp_path, objective):
+    bounds = (
+        {"clip_low": 3e-4, "clip_high": 4e-4}
+        if objective == "gspo"
+        else {"clip_low": 1e-3, "clip_high": 2e-3}
+    )
+    config = {"objective": objective, "learning_rate": 3e-4, **bounds}
+    samples = batch(4, routed=False)
+    once = trainer(model_dir, dtype="float64", **config)
+    once.train_step(samples)
+    once.save_checkpoint(tmp_path / "after", {})
+    twice = trainer(model_dir, dtype="float64", updates_per_batch=2, **config).train_step(samples)
+    losses, clipped, sizes = [], [], []
+    for sample in samples:
+        delta = plain_logprobs(tmp_path / "after", sample) - plain_logprobs(model_dir, sample)
+        ratio = np.exp(np.full_like(delta, delta.mean()) if objective == "gspo" else delta)
+        bounded = ratio.clip(1 - bounds["clip_low"], 1 + bounds["clip_high"])
+        token = np.maximum(-sample.advantage * ratio, -sample.advantage * bounded)
+        losses.append(token)
+        clipped.append(-sample.advantage * bounded > -sample.advantage * ratio)
+        sizes.append(len(token))
+    weights = [np.full(n, 1 / (len(sizes) * n) if objective == "gspo" else 1 / sum(sizes)) for n in sizes]
+    second = sum((w * x).sum() for w, x in zip(weights, losses, strict=True))
+    first = sum((w * -s.advantage).sum() for w, s in zip(weights, samples, strict=True))
+    share = sum((w * c).sum() for w, c in zip(weights, clipped, strict=True))
+    assert share > 0.1
+    assert twice.clip_fraction == pytest.approx(share / 2, rel=1e-9)
+    assert twice.loss == pytest.approx((first + second) / 2, rel=1e-9)
+
+
+def test_with_the_engines_logprobs_as_old_ones_the_first_update_clips_already(model_dir):
+    first = trainer(model_dir, old_logprobs="rollout").train_step(batch())
+    assert first.clip_fraction > 0
+    corrected = trainer(model_dir, rollout_correction="mask", correction_bound=1.0001).train_step(batch())
+    assert corrected.clip_fraction == 0
+    assert corrected.grad_norm < trainer(model_dir).train_step(batch()).grad_norm
+
+
+def test_tokens_of_other_versions_are_reported_by_lag_and_not_as_agreement(model_dir):
+    fresh = [replace(s, versions=np.full(len(s.ids), 6, np.int32)) for s in batch(2)]
+    stale = [
+        replace(s, rollout_id=f"{s.rollout_id}b", versions=np.full(len(s.ids), 4, np.int32)) for s in fresh
+    ]
+    mixed = replace(fresh[1], versions=np.where(np.arange(len(fresh[1].ids)) < 25, 5, 6).astype(np.int32))
+    alone = trainer(model_dir).train_step(fresh, 7)
+    both = trainer(model_dir).train_step([*fresh, *stale], 7)
+    assert (alone.mean_abs_dlogp, alone.k3) == (both.mean_abs_dlogp, both.k3)
+    assert {lag: a.tokens for lag, a in both.by_lag.items()} == {
+        "0": alone.trained_tokens,
+        "2": alone.trained_tokens,
+    }
+    assert trainer(model_dir).train_step(stale, 7).pearson_r is None
+    assert set(trainer(model_dir).train_step([mixed], 7).by_lag) == {"0", "1"}
 
 
 def test_a_good_rollout_becomes_likelier_and_a_bad_one_less_so(model_dir):

@@ -1,0 +1,67 @@
+"""What a step measured: agreement of trainer and engine, entropy, routing, means over updates.
+
+Invariant: agreement compares only tokens that the weights at the start of the step sampled; what
+other versions sampled differs because the weights do, and is reported by its lag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from lego_core.algorithms.divergence import agreement
+from lego_core.training.logprobs import DeviceBatch
+from lego_core.training.routing_replay import RouterAgreement
+from lego_core.training.update import Pass
+from lego_core.types import LagAgreement, TrainMetrics
+
+
+def step_metrics(
+    batches: Sequence[DeviceBatch],
+    passes: Sequence[Pass],
+    grad_norms: Sequence[float],
+    router: RouterAgreement,
+    *,
+    version: int,
+    coverage: float,
+    seconds: float,
+) -> TrainMetrics:
+    """Agreement, entropy and routing are of the first pass: the weights that start the step."""
+    trainer = torch.cat([s.logp for s in passes[0].scores])
+    rollout = torch.cat([b.rollout_logprobs for b in batches])
+    lag = torch.cat([version - b.versions for b in batches])
+    fresh = lag == 0
+    agreed = agreement(trainer[fresh], rollout[fresh]) if fresh.any() else None
+    return TrainMetrics(
+        loss=_mean([p.loss for p in passes]),
+        grad_norm=_mean(grad_norms),
+        clip_fraction=_mean([p.clipped for p in passes]),
+        kl_loss=_mean([p.kl for p in passes]),
+        entropy=float(torch.cat([s.entropy for s in passes[0].scores]).double().mean()),
+        pearson_r=agreed and agreed.pearson_r,
+        mean_abs_dlogp=agreed and agreed.mean_abs_dlogp,
+        k3=agreed and agreed.k3,
+        routing_coverage=coverage,
+        expert_overlap=router.overlap / router.rows if router.rows else None,
+        top1_agreement=router.top1 / router.rows if router.rows else None,
+        trained_tokens=len(trainer),
+        seconds={"step": seconds},
+        by_lag=_by_lag(trainer, rollout, lag),
+    )
+
+
+def _by_lag(trainer: Tensor, rollout: Tensor, lag: Tensor) -> dict[str, LagAgreement]:
+    found: dict[str, LagAgreement] = {}
+    for value in lag.unique().tolist():
+        of_lag = lag == value
+        agreed = agreement(trainer[of_lag], rollout[of_lag])
+        found[str(value)] = LagAgreement(
+            tokens=int(of_lag.sum()), mean_abs_dlogp=agreed.mean_abs_dlogp, k3=agreed.k3
+        )
+    return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

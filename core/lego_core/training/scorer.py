@@ -1,0 +1,71 @@
+"""A model that can be asked for log-probabilities of a micro-batch: routes replayed, paths followed.
+
+Everything bound to a micro-batch is bound for as long as `bound` lasts, so that a backward pass which
+computes activations again replays the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from lego_core.training.logprobs import DeviceBatch, TokenScores, score_tokens
+from lego_core.training.model import Policy, load_policy
+from lego_core.training.routing_replay import ReplayRouter, RouterAgreement, install_replay, replaying
+from lego_core.training.token_mixing import Mixing, following, install_paths
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scorer:
+    """A policy or its reference."""
+
+    model: Policy
+    routers: Sequence[tuple[int, ReplayRouter]]
+    """By global layer; empty for a dense model."""
+    mixing: Mixing
+    temperature: float
+
+    @contextmanager
+    def bound(self, batch: DeviceBatch, agreement: RouterAgreement | None = None) -> Iterator[TokenScores]:
+        """Scores of the batch; backward belongs inside. `agreement` collects what routers wanted."""
+        with replaying(self.routers, batch.routes, agreement), following(self.mixing, batch.paths):
+            yield score_tokens(self.model, batch, temperature=self.temperature)
+
+    @torch.no_grad()
+    def logprobs(self, batches: Sequence[DeviceBatch]) -> list[Tensor]:
+        """`[N]` log-probabilities of each micro-batch, without gradient."""
+        scores: list[Tensor] = []
+        for batch in batches:
+            with self.bound(batch) as score:
+                scores.append(score.logp)
+        return scores
+
+
+def load_scorer(
+    model_dir: Path,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    experts: str,
+    temperature: float,
+    packed: bool = False,
+    checkpointed: bool = False,
+) -> Scorer:
+    """The checkpoint in `model_dir`; raises UsageError when it cannot be loaded or replayed.
+
+    `packed`: its batches come as paths. `checkpointed`: a layer's activations are computed again in
+    backward, so that only its input is kept.
+    """
+    model = load_policy(model_dir, dtype=dtype, device=device, experts=experts)
+    mixing = install_paths(model) if packed else Mixing()
+    if checkpointed:
+        for layer in model.model.layers:
+            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
+    return Scorer(model=model, routers=install_replay(model), mixing=mixing, temperature=temperature)
