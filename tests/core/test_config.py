@@ -79,3 +79,27 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
 def test_objectives_that_do_not_mean_what_they_say_are_refused(train, message):
     with pytest.raises(UsageError, match=message):
         parse_recipe({"train": train})
+
+
+RECIPES = Path(__file__).parents[2] / "core" / "recipes"
+
+
+@pytest.mark.parametrize("harness", ["openhands", "claude-code", "opencode"])
+def test_the_papers_three_runs_are_recipes_with_the_hyperparameters_of_its_table_10(harness):
+    recipe = load_recipe(RECIPES / f"qwen3.5-35b-a3b-{harness}.toml")
+    train, rollout = recipe.train, recipe.rollout
+    assert recipe.harness.name == harness
+    assert (train.objective, train.clip_low, train.clip_high) == ("gspo", 3e-4, 4e-4)
+    assert (train.kl_coef, train.grad_clip, train.advantage_std) == (1e-3, 1.0, True)
+    assert (train.learning_rate, train.learning_rate_left) == (1e-6, 1.0)
+    assert (rollout.groups_per_step, rollout.group_size) == (64, 8)
+    assert (rollout.temperature, rollout.top_p, rollout.max_turns) == (1.0, 1.0, 200)
+    assert (recipe.eval.temperature, rollout.max_tokens) == (0.7, 170_000)
+    assert recipe.engine.max_model_len == 30_000 + 170_000
+    assert (train.old_logprobs, train.rollout_correction) == ("recompute", "off")
+    assert train.routing_replay
+    assert 3 * recipe.tasks.num_train // rollout.groups_per_step == train.steps == 126
+
+
+def test_every_recipe_in_the_folder_loads():
+    assert len([load_recipe(path) for path in RECIPES.glob("*.toml")]) >= 4

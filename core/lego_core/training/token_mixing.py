@@ -67,6 +67,7 @@ def _by_path(mixing: Mixing, forward: Callable[..., Any], hidden_states: Tensor,
     if mixing.paths is None:
         return forward(hidden_states=hidden_states, **kwargs)
     kwargs.pop("attention_mask", None)
+    is_attention = False
     outputs: list[Tensor] = []
     for path in mixing.paths:
         output = forward(

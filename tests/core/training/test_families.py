@@ -68,12 +68,14 @@ def gradients_of(policy, samples, *, packed, max_tokens=10_000, chunk=logprobs.L
 
 
 def assert_same(one, two):
-    """Norms compute in float32 whatever the model's type is, and so does all of the gated delta rule."""
-    tolerance = 1e-5 if any("linear_attn" in name for name in one[2]) else 1e-6
-    assert two[:2] == pytest.approx(one[:2], rel=1e-9)
+    """To 1e-6 of a gradient's size: norms compute in float32 whatever the model's type is. All of the gated
+    delta rule does, and some of its gradients nearly cancel: there it is the largest gradient's size."""
+    assert two[:2] == pytest.approx(one[:2], rel=1e-6)
+    sizes = {name: gradient.abs().max().item() for name, gradient in one[2].items()}
+    largest = max(sizes.values()) if any("linear_attn" in name for name in sizes) else 0.0
     for name, gradient in one[2].items():
-        bound = tolerance * gradient.abs().max().item() + 1e-12
-        assert (two[2][name] - gradient).abs().max().item() <= bound, name
+        difference = (two[2][name] - gradient).abs().max().item()
+        assert difference <= 1e-6 * max(sizes[name], largest) + 1e-12, name
 
 
 def test_weights_have_the_names_of_the_checkpoint(folder):
