@@ -2,6 +2,7 @@
 # A Docker engine for a Debian-like machine without an init system, and the image that tasks run in.
 #
 #   scripts/docker_engine.sh up       install what is missing, start an engine, build the image
+#   scripts/docker_engine.sh engine   the same without the image
 #   scripts/docker_engine.sh image    only the image, in whatever engine answers
 #   scripts/docker_engine.sh status   exit 0 when an engine runs containers
 #   scripts/docker_engine.sh down     stop the engine that `up` started, and nothing else
@@ -91,17 +92,18 @@ stop() {
   docker ps -aq --filter label=lego.run | xargs -r docker rm -f >/dev/null || true
   kill -TERM "$(cat "/proc/$pid/task/$pid/children" | tr -d ' ')" 2>/dev/null || true
   for _ in $(seq 200); do [ -e "/proc/$pid/exe" ] || break; sleep 0.1; done
-  umount "$state/data" 2>/dev/null || true
+  while umount "$state/data" 2>/dev/null; do :; done   # an engine that crashed left its own mount behind
   rm -f "$state/supervisor.pid"
 }
 
 case ${1:-} in
-  up | image | down)
+  up | engine | image | down)
     if [ "$(id -u)" = 0 ]; then mkdir -p "$state"; exec 9>"$state/lock"; flock -w 600 9 || fail "another call holds $state/lock"; fi ;;&
   up) start; build; prove ;;
+  engine) start ;;
   image) answers || fail "no Docker engine answers at $DOCKER_HOST"; build; prove ;;
   status) answers && prove ;;
   down) stop ;;
   keep-alive) keep_alive ;;
-  *) sed -n '2,10p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+  *) sed -n '2,11p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

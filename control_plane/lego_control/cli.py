@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lego_control import traffic
+from lego_control import sandboxes, traffic
 from lego_control.ci import commands as ci_commands
 from lego_control.export import export
 from lego_control.tiny_harness import TINY_HARNESS
@@ -22,7 +22,7 @@ from lego_harness.errors import LegoError, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-SANDBOXES = click.Choice(["auto", "docker", "bubblewrap"])
+SANDBOXES = click.Choice(["auto", "docker", "gvisor", "bubblewrap"])
 RUNS_DIR = Path("runs")
 OVERRIDES = click.option(
     "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Change one key of the recipe."
@@ -50,7 +50,7 @@ def _fail(message: str, exit_code: int) -> int:
 
 
 @click.group(
-    commands=[*traffic.COMMANDS, *ci_commands.COMMANDS, export],
+    commands=[*traffic.COMMANDS, *ci_commands.COMMANDS, *sandboxes.COMMANDS, export],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="lego-rl")

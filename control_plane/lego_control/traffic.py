@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-SANDBOXES = click.Choice(["auto", "docker", "bubblewrap"])
+SANDBOXES = click.Choice(["auto", "docker", "gvisor", "bubblewrap"])
 
 
 @click.command()

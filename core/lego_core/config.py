@@ -79,7 +79,7 @@ class HarnessConfig(Section):
 
 
 class SandboxConfig(Section):
-    backend: Literal["auto", "docker", "bubblewrap"] = "auto"
+    backend: Literal["auto", "docker", "gvisor", "bubblewrap"] = "auto"
 
 
 class RolloutConfig(Section):

@@ -4,6 +4,7 @@
     ├── UsageError               the caller's input is wrong: nothing was started        (exit 2)
     └── InfrastructureError      something we depend on failed: never a reward (law 5)   (exit 3)
         ├── SetupError           the sandbox, image, harness or task could not be prepared
+        │   └── SandboxEnded         … it was, and code inside brought it down: no failure of ours
         ├── EngineError          the inference engine failed, hung or answered nonsense
         │   └── EngineUnavailable    … and may answer the same question a moment later
         ├── HarnessError         the harness process failed for a reason of its own
@@ -40,6 +41,10 @@ class SetupError(InfrastructureError):
     """A sandbox, image, harness installation or task workspace could not be prepared."""
 
     boundary = "setup"
+
+
+class SandboxEnded(SetupError):
+    """What runs inside brought its own sandbox down, and nothing else can have: charged to the agent."""
 
 
 class EngineError(InfrastructureError):

@@ -7,7 +7,7 @@ graded any more. Runs nothing.
     first match wins                                  stop reason          graded
     engine, alignment or proxy ended the session      FAILED_…, CANCELLED  no
     wall clock passed                                 TIMEOUT              no
-    sandbox gone after a turn, backend still works    COMPLETED or TRUNC.  0
+    agent ended its sandbox, backend still works      COMPLETED or TRUNC.  0
     anything else raised                              FAILED_…             no
     budget ended the session                          TRUNCATED_…          yes
     harness ended before any turn                     FAILED_HARNESS       no
@@ -53,7 +53,7 @@ class Facts:
     failure: Exception | None = None
     """LegoError or OSError that cut the phase short."""
     is_sandbox_gone: bool = False
-    """`failure` is the loss of the sandbox after the first turn, while the backend makes new ones."""
+    """`failure` says that the agent ended its sandbox after its first turn; the backend makes new ones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

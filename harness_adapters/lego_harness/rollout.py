@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lego_harness.adapters.base import Adapter, HarnessExit
-from lego_harness.errors import LegoError, SetupError
+from lego_harness.errors import LegoError, SandboxEnded
 from lego_harness.grading.grader import Grader
 from lego_harness.grading.patch import make_patch
 from lego_harness.outcome import Facts, Verdict, classify, classify_failure
@@ -109,9 +109,9 @@ class RolloutRunner:
             facts.exit = harness.result()
 
     async def _agent_lost_its_sandbox(self, facts: Facts) -> bool:
-        """Whether the sandbox vanished under an agent that had acted, and not with its backend."""
+        """Whether an agent that had acted brought its sandbox down, and the backend is well."""
         has_acted = facts.capture is not None and bool(facts.capture.turns)
-        if not has_acted or facts.exported is not None or not isinstance(facts.failure, SetupError):
+        if not has_acted or facts.exported is not None or not isinstance(facts.failure, SandboxEnded):
             return False
         try:
             await self._backend.check()

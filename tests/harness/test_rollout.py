@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lego_harness.adapters.base import HarnessExit
-from lego_harness.errors import EngineError, GraderError, HarnessError, SetupError, UsageError
+from lego_harness.errors import EngineError, GraderError, HarnessError, SandboxEnded, SetupError, UsageError
 from lego_harness.sandbox.base import Mount, Phase
 from lego_harness.types import StopReason, Task
 from tests.support.fake_rollout import FakeSession, FakeWorld, make_spec
@@ -77,7 +77,8 @@ def failing(code: int = 1, **facts: Any) -> HarnessExit:
     return HarnessExit(exit_code=code, output="Traceback\n\x1b[31mboom", **facts)
 
 
-GONE = SetupError("exec in a container that is gone")
+GONE = SandboxEnded("exec in a container that is gone, brought down from inside")
+LOST = SetupError("exec in a container that somebody removed")
 WAYS_TO_END = {
     "completed and right": (FakeWorld(exits()), StopReason.COMPLETED, 1.0, ""),
     "completed and wrong": (FakeWorld(exits(work=b"worse\n")), StopReason.COMPLETED, 0.0, ""),
@@ -111,6 +112,10 @@ WAYS_TO_END = {
     ),
     "agent ended its sandbox, then ran out of turns": (
         FakeWorld(hangs_after(StopReason.TRUNCATED_TURNS), export_error=GONE), StopReason.TRUNCATED_TURNS, 0.0, "",
+    ),
+    "sandbox lost under the agent": (FakeWorld(raises(LOST)), StopReason.FAILED_SETUP, None, "somebody removed"),
+    "sandbox lost, seen at the export": (
+        FakeWorld(exits(), export_error=LOST), StopReason.FAILED_SETUP, None, "somebody removed",
     ),
     "sandbox gone with its backend": (
         FakeWorld(raises(GONE), check_error=SetupError("no engine")), StopReason.FAILED_SETUP, None, "gone",

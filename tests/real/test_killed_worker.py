@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
         pytest.param("openhands", "docker", marks=pytest.mark.docker),
     ],
 )
-def test_killing_the_worker_leaves_no_process_no_harness_folder_and_one_sandbox_that_is_reaped(
+def test_killing_the_worker_leaves_no_process_no_harness_folder_and_no_sandbox_behind_a_reaper(
     harness: str, backend: str, tmp_path: Path
 ) -> None:
     install({known.name: known for known in (MINI_SWE, CLAUDE_CODE, OPENHANDS)}[harness])
@@ -51,7 +51,8 @@ def test_killing_the_worker_leaves_no_process_no_harness_folder_and_one_sandbox_
         program.kill()
     assert others.survivors(within_s=20) == []
     assert list(tmp_path.glob("lego-harness-*")) == []
-    assert asyncio.run(_reap(backend, program.pid, tmp_path)) == 1
+    # Docker's guard, one of the others, has taken the container already.
+    assert asyncio.run(_reap(backend, program.pid, tmp_path)) == (backend == "bubblewrap")
     assert asyncio.run(_reap(backend, program.pid, tmp_path)) == 0
     assert clients.survivors(within_s=20) == []  # they end with the container, which ends by being reaped
 

@@ -152,7 +152,7 @@ class _Backend:
         if self._world.close_error:
             raise self._world.close_error
 
-    async def reap(self, label: str) -> int:
+    async def reap(self, label: str | None = None) -> int:
         return 0
 
 

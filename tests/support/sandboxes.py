@@ -10,6 +10,7 @@ import pytest
 
 from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.sandbox.choose import choose_backend
+from tests.support.processes import command, descendants
 
 BACKENDS = ["bubblewrap", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])]
 
@@ -20,6 +21,11 @@ def backend_called(name: str) -> SandboxBackend:
 
 def unique_label() -> str:
     return f"test-{uuid.uuid4().hex[:12]}"
+
+
+def guards_of(pid: int) -> list[int]:
+    """The processes that would clean up behind a Docker worker that is killed."""
+    return [child for child in descendants(pid) if " lego-guard " in command(child)]
 
 
 class Sleeper:

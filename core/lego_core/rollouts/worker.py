@@ -57,7 +57,7 @@ class RolloutWorker:
     async def start(self) -> str:
         """Open the proxy and the harness; the sandbox backend in use. Raises SetupError."""
         await self._backend.check()
-        await self._backend.reap(self._config.label)
+        await self._backend.reap()  # of whichever run: a worker that was killed may never come back
         await self._adapter.check()
         await self._proxy.start()
         await self._adapter.start()

@@ -16,7 +16,7 @@ from pathlib import Path
 from lego_harness.adapters.base import Endpoint, HarnessExit
 from lego_harness.adapters.install import Harness, reported_version
 from lego_harness.errors import SetupError
-from lego_harness.sandbox.base import PROXY_SOCKET, ExecResult, Limits, Mount, Sandbox
+from lego_harness.sandbox.base import PROXY_SOCKET, PYTHON, ExecResult, Limits, Mount, Sandbox
 from lego_harness.types import Task
 
 FORWARDER = Mount(
@@ -24,6 +24,8 @@ FORWARDER = Mount(
 )
 HOME = "/home/agent"
 """Every sandbox has this folder, and it holds nothing yet."""
+_ANY_PYTHON = f'python=$(command -v python3) || python={PYTHON}/start; exec "$python" "$@"'
+"""The image's own, or the one that is mounted where an image has none."""
 _OUTPUT_CHARACTERS = 20_000
 
 
@@ -110,7 +112,7 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 def forwarded(argv: Sequence[str], files: Mapping[str, str] | None = None) -> list[str]:
     """The command that runs `argv` in the sandbox, with a home that holds `files` and the proxy in reach."""
     return [
-        *("python3", "-I", "-S", "-B", FORWARDER.target, PROXY_SOCKET, HOME),
+        *("sh", "-c", _ANY_PYTHON, "sh", "-I", "-S", "-B", FORWARDER.target, PROXY_SOCKET, HOME),
         *(f"{name}={text}" for name, text in (files or {}).items()),
         *("--", *argv),
     ]

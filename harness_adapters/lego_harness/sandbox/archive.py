@@ -36,7 +36,9 @@ def unpack(stream: bytes) -> dict[str, bytes]:
         tarfile.open(fileobj=io.BytesIO(stream), mode="r:") as tar,
     ):
         for entry in tar:
-            if not entry.isreg() or left < 0 or len(files) > MAX_EXPORT_FILES:
+            if left < 0 or len(files) > MAX_EXPORT_FILES:
+                break
+            if not entry.isreg():
                 continue
             with contextlib.suppress(SetupError):
                 content = _content(tar, entry, left + 1)

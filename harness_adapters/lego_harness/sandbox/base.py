@@ -17,6 +17,8 @@ from typing import Protocol
 
 WORKSPACE = "/workspace"
 PROXY_SOCKET = "/run/lego/proxy.sock"
+PYTHON = "/opt/lego/python"
+"""Where `runtimes.python_runtime` is mounted; `start` in it runs the interpreter."""
 MAX_EXPORT_FILES = 20_000
 MAX_EXPORT_BYTES = 64 * 2**20
 """An export stops just past either bound; the grader refuses such a map, reward 0."""
@@ -65,6 +67,10 @@ class SandboxSpec:
     """Unix socket of the capture proxy, bound to PROXY_SOCKET (phase AGENT only)."""
     mounts: tuple[Mount, ...] = ()
     limits: Limits = Limits()
+    root: bool = False
+    """Run as root, without any capability: for images whose files serve root only."""
+    network: bool = False
+    """Phase SETUP may use the network, for tasks that have to fetch something; `enter` takes it away."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +82,21 @@ class ExecResult:
     stderr: str
     timed_out: bool
     duration_s: float
+    ran_out_of_memory: bool = False
+    """The kernel killed something of this sandbox for want of memory meanwhile; no exit code tells."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """A sandbox that is there, whoever made it."""
+
+    backend: str
+    label: str
+    name: str
+    is_orphan: bool
+    """Its maker has ended: nobody will remove it but a reaper."""
+    created: float
+    """Seconds since the epoch."""
 
 
 class Sandbox(Protocol):
@@ -92,7 +113,7 @@ class Sandbox(Protocol):
     ) -> ExecResult:
         """Run a command to its end or to `timeout_s`, when its whole process tree is killed.
 
-        Raises SetupError when the sandbox itself is gone.
+        Raises SandboxEnded when what runs inside brought the sandbox down, SetupError when it was lost otherwise.
         """
         ...
 
@@ -100,10 +121,18 @@ class Sandbox(Protocol):
         """The argv that runs a command in here from a host process, for harnesses outside it."""
         ...
 
+    async def enter(self, phase: Phase) -> None:
+        """Go on to a later phase: what runs is killed, the network taken away and proven closed.
+
+        Raises SetupError without that proof; nothing may be executed then.
+        """
+        ...
+
     async def export(self) -> dict[str, bytes]:
         """Regular files under /workspace by relative path; links and devices are left out.
 
-        Whatever still runs inside is killed first. Stops just past MAX_EXPORT_FILES or _BYTES.
+        Whatever still runs inside is killed first. Stops just past MAX_EXPORT_FILES or _BYTES. Raises as
+        `exec` does, also where commands of the agent may have failed for a reason that was not theirs.
         """
         ...
 
@@ -123,6 +152,10 @@ class SandboxBackend(Protocol):
         """A sandbox for the length of the context; raises SetupError."""
         ...
 
-    async def reap(self, label: str) -> int:
-        """Remove whatever an earlier process left behind under `label`; how many were found."""
+    async def standing(self, label: str | None = None) -> list[Standing]:
+        """The sandboxes of a run, or of all runs; raises SetupError."""
+        ...
+
+    async def reap(self, label: str | None = None) -> int:
+        """Remove what processes that ended left behind, of a run or of all runs; how many there were."""
         ...

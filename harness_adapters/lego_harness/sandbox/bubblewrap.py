@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lego_harness.errors import SetupError
 from lego_harness.sandbox import runtime
-from lego_harness.sandbox.base import WORKSPACE, ExecResult, Phase, SandboxSpec
+from lego_harness.sandbox.base import WORKSPACE, ExecResult, Phase, SandboxSpec, Standing
 from lego_harness.sandbox.bwrap_argv import (
     HOME,
     USER_ID,
@@ -69,6 +69,9 @@ class BubblewrapSandbox:
     def exec_prefix(self, env: Mapping[str, str] | None = None, cwd: str = WORKSPACE) -> list[str]:
         return confined(self._confinement, env=env, cwd=cwd)
 
+    async def enter(self, phase: Phase) -> None:
+        await runtime.kill_inside(self._confinement.folder)
+
     async def export(self) -> dict[str, bytes]:
         await runtime.kill_inside(self._confinement.folder)
         return await asyncio.to_thread(read_files, self._confinement.folder / "workspace")
@@ -108,7 +111,10 @@ class BubblewrapBackend:
     def open(self, spec: SandboxSpec) -> AbstractAsyncContextManager[BubblewrapSandbox]:
         return _open(spec)
 
-    async def reap(self, label: str) -> int:
+    async def standing(self, label: str | None = None) -> list[Standing]:
+        return await asyncio.to_thread(runtime.standing, label)
+
+    async def reap(self, label: str | None = None) -> int:
         return await runtime.reap(label)
 
 
@@ -116,6 +122,8 @@ class BubblewrapBackend:
 async def _open(spec: SandboxSpec) -> AsyncGenerator[BubblewrapSandbox]:
     if spec.proxy_socket is not None and spec.phase is not Phase.AGENT:
         raise SetupError(f"a proxy socket for phase {spec.phase}: only the agent phase may reach the proxy")
+    if spec.network:
+        raise SetupError("bubblewrap sandboxes have no network in any phase; use Docker")
     folder = _prepared(spec)
     sandbox = None
     try:

@@ -11,7 +11,7 @@ from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.sandbox.bubblewrap import BubblewrapBackend
 from lego_harness.sandbox.bwrap_argv import missing_programs
 
-BACKENDS = ("auto", "docker", "bubblewrap")
+BACKENDS = ("auto", "docker", "gvisor", "bubblewrap")
 
 
 def choose_backend(name: str) -> SandboxBackend:
@@ -28,6 +28,8 @@ def choose_backend(name: str) -> SandboxBackend:
 
     if name == "docker":
         return DockerBackend()
+    if name == "gvisor":
+        return DockerBackend(runtime="runsc")
     fault = docker_engine.fault()
     if fault is None:
         return DockerBackend()

@@ -1,26 +1,39 @@
 """Sandboxes by a Docker engine: the production backend.
 
 A sandbox is one container without network and without capabilities, its root read-only, its workspace a
-sized tmpfs. Nothing inside is root: process 1 runs as `nobody`, the agent as uid 1000, so that the
-agent cannot end its own container. Invariant: a container carries its run and its owner as labels
-from the moment it exists, and leaving the context removes it, cancelled or not.
+sized tmpfs. Process 1 runs as `nobody`, the agent as uid 1000, or as a root without capabilities where the
+image needs one: neither can end its own container, so a container that ends was ended by somebody else,
+unless the kernel ended it for want of memory or we did because the agent's processes could not be.
+
+Invariants: a container carries its run and its owner as labels from the moment it exists; leaving the context
+removes it, cancelled or not, and `docker_guard` does where this process is killed; the agent phase begins only
+after its network was proven closed; a sandbox over whose life the engine was interrupted raises SetupError
+before anything of it can be graded.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 
-from lego_harness.errors import SetupError
+from lego_harness.errors import SandboxEnded, SetupError
+from lego_harness.sandbox import cgroup, docker_reaper, egress
+from lego_harness.sandbox import docker_container as container
 from lego_harness.sandbox import docker_engine as engine
 from lego_harness.sandbox.archive import pack, unpack
-from lego_harness.sandbox.base import MAX_EXPORT_BYTES, WORKSPACE, ExecResult, Limits, Phase, SandboxSpec
+from lego_harness.sandbox.base import MAX_EXPORT_BYTES, WORKSPACE, ExecResult, Phase, SandboxSpec, Standing
+from lego_harness.sandbox.docker_guard import Guard
+from lego_harness.sandbox.docker_watch import EngineWatch
 from lego_harness.sandbox.processes import Ended, run_bounded
 
 _TAR_OVERHEAD = 64 * 2**20
 _COPY_S = 120.0
+_PACK_HOME = "tar --create --sparse --one-file-system --file=- -C / workspace home/agent"
+_MOVE_BYTES = 2**30
 _KILL_S = 10.0
 _KILL_PIDS = 64
 """What an exec takes for a moment, its runtime's threads included."""
@@ -30,9 +43,29 @@ _PACK = "chmod -R u+rwX . && tar --create --sparse --hard-dereference --one-file
 class DockerSandbox:
     """One running container."""
 
-    def __init__(self, name: str, limits: Limits) -> None:
+    def __init__(
+        self,
+        name: str,
+        spec: SandboxSpec,
+        state: engine.State,
+        *,
+        runtime: str | None,
+        watch: EngineWatch,
+        count: int,
+    ) -> None:
         self._name = name
-        self._limits = limits
+        self._spec = spec
+        self._state = state
+        self._runtime = runtime
+        self.moving: asyncio.Future[engine.State] | None = None
+        """The start of a second container, once there is one."""
+        self._limits = spec.limits
+        self._user = container.agent_user(spec)
+        self._watch = watch
+        self._count = count
+        """Interruptions of the engine before this sandbox was opened."""
+        self._oom = cgroup.oom_counter(state.pid, state.id)
+        self._is_ended_by_us = False
 
     async def exec(
         self,
@@ -44,9 +77,9 @@ class DockerSandbox:
         stdin: bytes | None = None,
     ) -> ExecResult:
         """As the protocol says; a timeout ends everything the agent runs in this container."""
-        limit = self._limits.output_bytes
+        limit, before = self._limits.output_bytes, cgroup.oom_kills(self._oom)
         ended = await self._run(argv, timeout_s=timeout_s, output_bytes=limit, env=env, cwd=cwd, stdin=stdin)
-        return ended.as_exec_result()
+        return ended.as_exec_result(ran_out_of_memory=cgroup.oom_kills(self._oom) > before)
 
     def exec_prefix(self, env: Mapping[str, str] | None = None, cwd: str = WORKSPACE) -> list[str]:
         settings = [word for name, value in (env or {}).items() for word in ("--env", f"{name}={value}")]
@@ -57,24 +90,56 @@ class DockerSandbox:
             "--workdir",
             cwd,
             "--user",
-            engine.AGENT,
+            self._user,
             *settings,
             self._name,
         ]
+
+    async def enter(self, phase: Phase) -> None:
+        """As the protocol says.
+
+        A container that had a network is left for one that never had: taken off its bridge it would keep the
+        engine's resolver, which may answer through the engine's machine.
+        """
+        await self._kill_all()
+        if self._spec.network:
+            await self._move(replace(self._spec, phase=phase, network=False))
+        await asyncio.to_thread(egress.prove_closed, self._name, self._state, self._spec.label)
+
+    async def _move(self, spec: SandboxSpec) -> None:
+        """Go on in a new container with the same files, the agent's home among them."""
+        packed = await self._run(["sh", "-c", _PACK_HOME], timeout_s=_COPY_S, output_bytes=_MOVE_BYTES)
+        if packed.exit_code != 0 or packed.timed_out or len(packed.stdout) == _MOVE_BYTES:
+            raise SetupError(
+                f"what the set-up left in {self._name} cannot be packed: {engine.last_line(packed.stderr)}"
+            )
+        self.moving = asyncio.ensure_future(
+            asyncio.to_thread(_start, _successor(self._name), spec, self._runtime)
+        )
+        self._state = await asyncio.shield(self.moving)
+        await asyncio.to_thread(engine.remove, self._name)
+        self._name, self._spec = _successor(self._name), spec
+        self._oom = cgroup.oom_counter(self._state.pid, self._state.id)
+        await self._unpack(packed.stdout, folder="/")
 
     async def export(self) -> dict[str, bytes]:
         await self._kill_all()
         bound = MAX_EXPORT_BYTES + _TAR_OVERHEAD
         ended = await self._run(["sh", "-c", _PACK], timeout_s=_COPY_S, output_bytes=bound)
+        await self._require_whole_engine()
+        if ended.timed_out:
+            raise SetupError(f"the workspace of {self._name} was not packed within {_COPY_S:g} s")
         return await asyncio.to_thread(unpack, ended.stdout)
 
     async def fill(self, files: Mapping[str, bytes]) -> None:
         """Write files under /workspace; raises SetupError."""
         if not files:
             return
-        ended = await self._run(
-            ["tar", "--extract", "--file=-"], timeout_s=_COPY_S, output_bytes=4096, stdin=pack(files)
-        )
+        await self._unpack(pack(files), folder=WORKSPACE)
+
+    async def _unpack(self, stream: bytes, *, folder: str) -> None:
+        unpack_it = ["tar", "--extract", "--no-same-owner", "--no-overwrite-dir", "--file=-"]
+        ended = await self._run(unpack_it, timeout_s=_COPY_S, output_bytes=4096, cwd=folder, stdin=stream)
         if ended.exit_code != 0:
             said = ended.stderr.decode("utf-8", "replace").strip()
             raise SetupError(f"the workspace of {self._name} cannot be filled: {said or 'no reason given'}")
@@ -94,23 +159,49 @@ class DockerSandbox:
             timeout_s=timeout_s,
             output_bytes=output_bytes,
             stdin=stdin,
-            before_kill=self._kill_all,
+            before_kill=self._end_processes,
         )
-        if (
-            ended.exit_code != 0
-            and not ended.timed_out
-            and not await asyncio.to_thread(engine.is_running, self._name)
-        ):
-            raise SetupError(f"the container {self._name} is gone: {engine.last_line(ended.stderr)}")
+        if ended.timed_out:
+            await self._require_whole_engine()
+        elif ended.exit_code != 0:
+            await self._require_alive(ended)
         return ended
+
+    async def _require_alive(self, ended: Ended) -> None:
+        """Raise where a command failed because of its sandbox or the engine, not by itself."""
+        await self._require_whole_engine()
+        state = await asyncio.to_thread(engine.state, self._name)
+        if state and state.is_running and (ended.exit_code != 137 or await self._executes()):
+            return
+        await self._require_whole_engine()
+        said = engine.last_line(ended.stderr)
+        if self._is_ended_by_us or (state and state.is_out_of_memory):
+            raise SandboxEnded(f"the container {self._name} was brought down from inside: {said}")
+        raise SetupError(f"the container {self._name} is gone: {said}")
+
+    async def _require_whole_engine(self) -> None:
+        if await asyncio.to_thread(self._watch.count) > self._count:
+            raise SetupError(f"the Docker engine was interrupted while {self._name} was open")
+
+    async def _executes(self) -> bool:
+        ended = await run_bounded([*self.exec_prefix(cwd="/"), "true"], timeout_s=_KILL_S, output_bytes=1024)
+        return ended.exit_code == 0
+
+    async def _end_processes(self) -> None:
+        with contextlib.suppress(SetupError):  # whoever waited for the command finds out for himself
+            await self._kill_all()
 
     async def _kill_all(self) -> None:
         """End every process of the agent's user; the client's end alone would leave them running."""
         if await self._kill_from_inside():
             return
+        await self._require_whole_engine()
         # A fork bomb leaves no room for the process that is to end it.
         await self._allow_pids(self._limits.pids + _KILL_PIDS)
         if not await self._kill_from_inside():
+            await self._require_whole_engine()
+            state = await asyncio.to_thread(engine.state, self._name)
+            self._is_ended_by_us = state is not None and state.is_running
             await asyncio.to_thread(engine.kill, self._name)
         await self._allow_pids(self._limits.pids)
 
@@ -128,37 +219,82 @@ class DockerSandbox:
 class DockerBackend:
     """Makes sandboxes in the engine that the environment names."""
 
-    name = "docker"
     cannot_hold: tuple[str, ...] = ()
 
+    def __init__(self, *, runtime: str | None = None) -> None:
+        self.name = "gvisor" if runtime == "runsc" else "docker"
+        self._runtime = runtime
+        """OCI runtime as the engine calls it; None for the engine's own choice."""
+        self._watch = EngineWatch(engine.host())
+        self._guard = Guard()
+
     async def check(self) -> None:
-        fault = await asyncio.to_thread(engine.fault)
+        fault = await asyncio.to_thread(engine.fault, self._runtime)
         if fault is not None:
             raise SetupError(f"Docker sandboxes do not work here: {fault}")
 
     def open(self, spec: SandboxSpec) -> AbstractAsyncContextManager[DockerSandbox]:
-        return _open(spec)
+        return self._open(spec)
 
-    async def reap(self, label: str) -> int:
-        return await asyncio.to_thread(engine.reap, label)
+    async def standing(self, label: str | None = None) -> list[Standing]:
+        return await asyncio.to_thread(docker_reaper.standing, label)
+
+    async def reap(self, label: str | None = None) -> int:
+        return await asyncio.to_thread(docker_reaper.reap, label)
+
+    @asynccontextmanager
+    async def _open(self, spec: SandboxSpec) -> AsyncGenerator[DockerSandbox]:
+        if spec.proxy_socket is not None and spec.phase is not Phase.AGENT and not spec.network:
+            raise SetupError(
+                f"a proxy socket for phase {spec.phase}: only the agent phase may reach the proxy"
+            )
+        if spec.network and spec.phase is not Phase.SETUP:
+            raise SetupError(f"a network for phase {spec.phase}: only set-up may have one")
+        name = f"lego-{spec.label}-{secrets.token_hex(6)}"
+        owned = f"{container.OWNER_LABEL}={container.labels(spec.label)[container.OWNER_LABEL]}"
+        with self._guard.held(engine.cli(), owned), self._watch.held():
+            count = await asyncio.to_thread(self._watch.count)
+            starting = asyncio.ensure_future(asyncio.to_thread(_start, name, spec, self._runtime))
+            sandbox = None
+            try:
+                state = await asyncio.shield(starting)
+                sandbox = DockerSandbox(
+                    name, spec, state, runtime=self._runtime, watch=self._watch, count=count
+                )
+                await _prepare(sandbox, name, spec, state)
+                yield sandbox
+            finally:
+                started = (
+                    [starting] if sandbox is None or sandbox.moving is None else [starting, sandbox.moving]
+                )
+                await asyncio.shield(self._close(name, spec, started, count))
+
+    async def _close(
+        self, name: str, spec: SandboxSpec, started: Sequence[asyncio.Future[engine.State]], count: int
+    ) -> None:
+        """Remove the container, also one whose start was still under way when its user was cancelled."""
+        await asyncio.wait(started)
+        was_interrupted = await asyncio.to_thread(self._watch.count) > count
+        for one in (name, _successor(name)) if spec.network else (name,):
+            await asyncio.to_thread(engine.remove, one, to_the_bone=was_interrupted)
+        if spec.network:
+            await asyncio.to_thread(engine.disconnect, name)
 
 
-@asynccontextmanager
-async def _open(spec: SandboxSpec) -> AsyncGenerator[DockerSandbox]:
-    if spec.proxy_socket is not None and spec.phase is not Phase.AGENT:
-        raise SetupError(f"a proxy socket for phase {spec.phase}: only the agent phase may reach the proxy")
-    name = f"lego-{spec.label}-{secrets.token_hex(6)}"
-    starting = asyncio.ensure_future(asyncio.to_thread(engine.start, name, spec))
-    try:
-        await asyncio.shield(starting)
-        sandbox = DockerSandbox(name, spec.limits)
+def _successor(name: str) -> str:
+    """The container that a sandbox moves to when its network is taken away."""
+    return f"{name}-closed"
+
+
+def _start(name: str, spec: SandboxSpec, runtime: str | None) -> engine.State:
+    network = engine.connect(name, spec) if spec.network else "none"
+    return engine.start(name, spec, runtime=runtime, network=network)
+
+
+async def _prepare(sandbox: DockerSandbox, name: str, spec: SandboxSpec, state: engine.State) -> None:
+    """Fill the workspace and, before an agent comes, prove that the network is closed."""
+    if spec.phase is Phase.AGENT:
+        proof = asyncio.to_thread(egress.prove_closed, name, state, spec.label)
+        await asyncio.gather(sandbox.fill(spec.files), proof)
+    else:
         await sandbox.fill(spec.files)
-        yield sandbox
-    finally:
-        await asyncio.shield(_close(name, starting))
-
-
-async def _close(name: str, starting: asyncio.Future[None]) -> None:
-    """Remove the container, also one whose start was still under way when its user was cancelled."""
-    await asyncio.wait([starting])
-    await asyncio.to_thread(engine.remove, name)

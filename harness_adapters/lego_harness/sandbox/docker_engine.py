@@ -1,7 +1,8 @@
 """Calls to the Docker engine: containers started, looked at, removed. Blocking; callers use threads.
 
-Owns how a confined container is described to the engine and which image serves by default. Invariant:
-nothing is removed that does not carry our labels. Knows nothing of phases or grading.
+Owns where the engine is and which image serves by default. Invariant: what one call could not find out is
+said, never guessed: a container of which the engine says nothing is neither running nor gone. Knows nothing
+of phases or grading.
 """
 
 from __future__ import annotations
@@ -11,28 +12,40 @@ import hashlib
 import os
 import shutil
 import socket
+import time
 from collections.abc import Generator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import docker
 import requests
 from docker.errors import DockerException, ImageNotFound, NotFound
-from docker.types import Mount as DockerMount
 
 from lego_harness.errors import SetupError
-from lego_harness.sandbox import ownership
-from lego_harness.sandbox.base import PROXY_SOCKET, WORKSPACE, SandboxSpec
+from lego_harness.sandbox import docker_container
+from lego_harness.sandbox.base import SandboxSpec
+from lego_harness.sandbox.shims import end_shim
 
-AGENT = "1000:1000"
-"""User of everything that is executed."""
-_KEEPER = "65534:65534"
-"""User of process 1, out of the agent's reach."""
-_HOME = "/home/agent"
-_RUN, _OWNER = "lego.run", "lego.owner"
 _HOST = "unix:///var/run/docker.sock"
 _HINT = "start an engine and build the image with scripts/docker_engine.sh up, or use bubblewrap"
-_FAULTS = (DockerException, requests.RequestException)
+_PATIENCE_S = 180
+"""For one call: on a machine with far too much to do, starting a container takes a minute."""
+_REMOVAL_S = 60.0
+"""How long a removal waits for an engine that is restarting."""
+FAULTS = (DockerException, requests.RequestException)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """What the engine says about one container."""
+
+    id: str
+    pid: int
+    """Of its first process, as the engine's machine counts; 0 when it has ended."""
+    is_running: bool
+    is_out_of_memory: bool
+    """Its first process was killed for want of memory."""
 
 
 def default_image() -> str:
@@ -41,81 +54,112 @@ def default_image() -> str:
     return f"lego/py:{hashlib.sha256(recipe).hexdigest()[:12]}"
 
 
+def host() -> str:
+    """Where the engine listens."""
+    return os.environ.get("DOCKER_HOST") or _HOST
+
+
 def cli() -> list[str]:
     """The command-line client, pointed at the engine the library talks to."""
-    return ["docker", "--host", os.environ.get("DOCKER_HOST") or _HOST]
+    return ["docker", "--host", host()]
 
 
-def fault() -> str | None:
+def fault(runtime: str | None = None) -> str | None:
     """Why sandboxes cannot be made, proven by running a container; None when they can."""
     if shutil.which("docker") is None:
         return f"no docker client on PATH; {_HINT}"
     try:
-        with _client() as client:
-            labels = {_OWNER: ownership.me()}
-            client.containers.run(default_image(), ["true"], remove=True, network_mode="none", labels=labels)
+        with client() as engine:
+            if runtime and runtime not in engine.info()["Runtimes"]:
+                return (
+                    f"the engine at {host()} has no runtime {runtime}, expected one of that name; install gVisor "
+                    f'and add "runtimes": {{"{runtime}": {{"path": "/usr/bin/{runtime}"}}}} to its daemon.json'
+                )
+            engine.containers.run(
+                default_image(),
+                ["true"],
+                remove=True,
+                network_mode="none",
+                labels=docker_container.labels("check"),
+                **({"runtime": runtime} if runtime else {}),
+            )
     except ImageNotFound:
         return f"image {default_image()} is not there; build it with scripts/docker_engine.sh image"
-    except _FAULTS as error:
+    except FAULTS as error:
         return f"no engine runs containers ({last_line(str(error).encode())}); {_HINT}"
     return None
 
 
-def start(name: str, spec: SandboxSpec) -> None:
+def start(name: str, spec: SandboxSpec, *, runtime: str | None = None, network: str = "none") -> State:
     """Create and start a container; raises SetupError."""
     if spec.proxy_socket is not None:
         spec.proxy_socket.chmod(0o666)  # its folder keeps others out; the uid inside must connect
     image = spec.image or default_image()
     try:
-        with _client() as client:
-            client.containers.create(image, name=name, **_confined(spec)).start()
+        with client() as engine:
+            described = docker_container.described(spec, runtime=runtime, network=network)
+            container = engine.containers.create(image, name=name, **described)
+            container.start()
+            return _state(engine.api.inspect_container(container.id))
     except ImageNotFound as error:
-        raise SetupError(
-            f"image {image} is not there; build it with scripts/docker_engine.sh image"
-        ) from error
-    except _FAULTS as error:
+        hint = "build it" if spec.image else "build it with scripts/docker_engine.sh image"
+        raise SetupError(f"image {image} is not there; {hint}") from error
+    except FAULTS as error:
         raise SetupError(f"container {name} did not start: {last_line(str(error).encode())}") from error
 
 
-def is_running(name: str) -> bool:
-    """Whether the engine says that the container runs; an engine that does not answer: no."""
-    with contextlib.suppress(*_FAULTS), _client() as client:
-        return client.containers.get(name).status == "running"
-    return False
+def connect(name: str, spec: SandboxSpec) -> str:
+    """Make a bridge for one sandbox, under its name; raises SetupError."""
+    try:
+        with client() as engine:
+            engine.networks.create(name, driver="bridge", labels=docker_container.labels(spec.label))
+    except FAULTS as error:
+        raise SetupError(f"no network for {name}: {last_line(str(error).encode())}") from error
+    return name
+
+
+def disconnect(name: str) -> None:
+    """Remove the bridge of a container that is gone; raises SetupError."""
+    try:
+        with client() as engine:
+            engine.networks.get(name).remove()
+    except NotFound:
+        return
+    except FAULTS as error:
+        raise SetupError(f"the network {name} was not removed: {last_line(str(error).encode())}") from error
+
+
+def state(name: str) -> State | None:
+    """None when there is no such container; raises SetupError when the engine does not say."""
+    try:
+        with client() as engine:
+            return _state(engine.api.inspect_container(name))
+    except NotFound:
+        return None
+    except FAULTS as error:
+        raise SetupError(f"the engine says nothing of {name}: {last_line(str(error).encode())}") from error
 
 
 def kill(name: str) -> None:
     """End a container whose processes cannot be ended from inside."""
-    with contextlib.suppress(*_FAULTS), _client() as client:
-        client.containers.get(name).kill()
+    with contextlib.suppress(*FAULTS), client() as engine:
+        engine.containers.get(name).kill()
 
 
-def remove(name: str) -> None:
-    """Remove a container and its volumes; one that is gone already is fine. Raises SetupError."""
-    try:
-        with _client() as client:
-            client.containers.get(name).remove(force=True, v=True)
-    except NotFound:
-        return
-    except _FAULTS as error:
-        raise SetupError(f"container {name} was not removed: {last_line(str(error).encode())}") from error
+def remove(name: str, *, to_the_bone: bool = False) -> None:
+    """Remove a container and its volumes; one that is gone already is fine.
 
-
-def reap(label: str) -> int:
-    """Remove a run's containers whose owner has ended; how many there were. Raises SetupError."""
-    chosen = {"label": f"{_RUN}={label}"}
-    try:
-        with _client() as client:
-            found = client.containers.list(all=True, ignore_removed=True, filters=chosen)
-            owned = [(container.name, container.labels.get(_OWNER, "")) for container in found]
-    except _FAULTS as error:
-        raise SetupError(
-            f"containers of {label} cannot be listed: {last_line(str(error).encode())}"
-        ) from error
-    left = [name for name, owner in owned if ownership.is_gone(owner)]
-    for name in left:
-        remove(name)
-    return len(left)
+    Waits for an engine that is away, since a container left behind would run for ever; `to_the_bone` also
+    looks for what a killed engine forgets. Raises SetupError.
+    """
+    deadline = time.monotonic() + _REMOVAL_S
+    removal = _Removal(name)
+    while not removal.is_done():
+        if time.monotonic() > deadline:
+            raise SetupError(f"container {name} was not removed: {removal.fault}; see `lego sandbox reap`")
+        time.sleep(0.25)
+    if to_the_bone and removal.id:
+        end_shim(removal.id)
 
 
 def last_line(text: bytes) -> str:
@@ -124,45 +168,47 @@ def last_line(text: bytes) -> str:
     return lines[-1][:300] if lines else "no reason given"
 
 
-def _confined(spec: SandboxSpec) -> dict[str, Any]:
-    limits = spec.limits
-    memory = f"{limits.memory_mb + limits.disk_mb}m"  # a tmpfs counts as memory
-    room = f"size={limits.disk_mb}m,uid=1000,gid=1000,mode=0755,exec"
-    mounts = [DockerMount(m.target, str(m.source), type="bind", read_only=True) for m in spec.mounts]
-    if spec.proxy_socket is not None:
-        mounts.append(DockerMount(PROXY_SOCKET, str(spec.proxy_socket), type="bind"))
-    return {
-        "entrypoint": ["sleep", "infinity"],
-        "command": [],
-        "init": True,
-        "user": _KEEPER,
-        "labels": {_RUN: spec.label, _OWNER: ownership.me()},
-        "hostname": "sandbox",
-        "network_mode": "none",
-        "read_only": True,
-        "cap_drop": ["ALL"],
-        "security_opt": ["no-new-privileges:true"],
-        "pids_limit": limits.pids,
-        "mem_limit": memory,
-        "memswap_limit": memory,
-        "nano_cpus": int(limits.cpus * 1e9),
-        "tmpfs": {WORKSPACE: room, "/tmp": room.replace("0755", "1777"), _HOME: room},
-        "mounts": mounts,
-        "working_dir": WORKSPACE,
-        "environment": {"HOME": _HOME, "USER": "agent", "LANG": "C.UTF-8", "TERM": "dumb"},
-    }
-
-
 @contextlib.contextmanager
-def _client() -> Generator[Any]:
+def client() -> Generator[Any]:
     """One conversation with the engine; its connections end with it."""
-    host = os.environ.get("DOCKER_HOST") or _HOST
-    _refuse_silence(host)
-    client: Any = docker.DockerClient(base_url=host, timeout=60)
+    _refuse_silence(host())
+    engine: Any = docker.DockerClient(base_url=host(), timeout=_PATIENCE_S)
     try:
-        yield client
+        yield engine
     finally:
-        client.close()
+        engine.close()
+
+
+def _state(inspected: dict[str, Any]) -> State:
+    said = inspected["State"]
+    return State(
+        id=inspected["Id"],
+        pid=int(said["Pid"]),
+        is_running=said["Status"] == "running",
+        is_out_of_memory=bool(said["OOMKilled"]),
+    )
+
+
+class _Removal:
+    """Tries to remove one container, and remembers which it was."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.id = ""
+        self.fault = ""
+
+    def is_done(self) -> bool:
+        """Whether the engine says that there is no such container any more."""
+        try:
+            with client() as engine:
+                self.id = str(engine.api.inspect_container(self._name)["Id"])
+                engine.api.remove_container(self._name, force=True, v=True)
+        except NotFound:
+            return True
+        except FAULTS as error:  # also a conflict: somebody else is removing it
+            self.fault = last_line(str(error).encode())
+            return False
+        return True
 
 
 def _refuse_silence(host: str) -> None:

@@ -27,6 +27,11 @@ def is_gone(owner: str) -> bool:
     return namespace == _pid_namespace() and _start_ticks(int(pid)) != start
 
 
+def is_of_this_boot(owner: str) -> bool:
+    """Whether `owner` ran, or runs, on this machine since it was started."""
+    return owner.partition("/")[0] == _boot()
+
+
 def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 

@@ -27,7 +27,7 @@ class Ended:
     timed_out: bool
     duration_s: float
 
-    def as_exec_result(self) -> ExecResult:
+    def as_exec_result(self, *, ran_out_of_memory: bool = False) -> ExecResult:
         """The same with its output as text."""
         return ExecResult(
             exit_code=self.exit_code,
@@ -35,6 +35,7 @@ class Ended:
             stderr=self.stderr.decode("utf-8", "replace"),
             timed_out=self.timed_out,
             duration_s=self.duration_s,
+            ran_out_of_memory=ran_out_of_memory,
         )
 
 
@@ -122,10 +123,12 @@ async def _kill(
     ended: asyncio.Future[None],
     before_kill: Callable[[], Awaitable[None]] | None,
 ) -> None:
-    if before_kill is not None:
-        await before_kill()
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    try:
+        if before_kill is not None:
+            await before_kill()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     await asyncio.wait([ended], timeout=10)
     if not ended.done():  # a stream held open elsewhere must not hold the caller
         ended.cancel()

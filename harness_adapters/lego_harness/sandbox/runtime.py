@@ -18,6 +18,7 @@ from pathlib import Path
 
 from lego_harness.errors import SetupError
 from lego_harness.sandbox import ownership
+from lego_harness.sandbox.base import Standing
 from lego_harness.sandbox.workspace import remove_tree
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -64,15 +65,36 @@ async def kill_inside(folder: Path) -> None:
         raise SetupError(f"processes {pids} of the sandbox {folder} cannot be killed; look at them by hand")
 
 
-async def reap(label: str) -> int:
+def standing(label: str | None = None) -> list[Standing]:
+    """The sandboxes of a run, or of all runs of this user."""
+    parents = [label_folder(label)] if label is not None else sorted(_root().iterdir())
+    return [
+        Standing(
+            backend="bubblewrap",
+            label=folder.parent.name,
+            name=str(folder),
+            is_orphan=ownership.is_gone(_owner(folder)),
+            created=_created(folder),
+        )
+        for parent in parents
+        if parent.is_dir()
+        for folder in sorted(parent.iterdir())
+    ]
+
+
+async def reap(label: str | None = None) -> int:
     """Remove the sandboxes whose owner has ended; how many there were."""
-    parent = label_folder(label)
-    if not parent.is_dir():
-        return 0
-    left = [folder for folder in parent.iterdir() if ownership.is_gone(_owner(folder))]
+    left = [Path(one.name) for one in await asyncio.to_thread(standing, label) if one.is_orphan]
     for folder in left:
-        await remove_folder(folder)
+        with contextlib.suppress(FileNotFoundError):  # another reaper was there
+            await remove_folder(folder)
     return len(left)
+
+
+def _created(folder: Path) -> float:
+    with contextlib.suppress(OSError):
+        return folder.stat().st_mtime
+    return time.time()
 
 
 def _owner(folder: Path) -> str:

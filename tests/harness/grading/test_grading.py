@@ -137,7 +137,7 @@ class BrokenBackend:
     async def check(self) -> None:
         return
 
-    async def reap(self, label: str) -> int:
+    async def reap(self, label: str | None = None) -> int:
         return 0
 
     @contextlib.asynccontextmanager

@@ -37,7 +37,7 @@ def no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="'podman': expected one of auto, docker, bubblewrap"):
+    with pytest.raises(UsageError, match="'podman': expected one of auto, docker, gvisor, bubblewrap"):
         choose_backend("podman")
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lego_harness.sandbox import ownership
 from lego_harness.sandbox.archive import pack, unpack
 from lego_harness.sandbox.base import MAX_EXPORT_BYTES, MAX_EXPORT_FILES, Limits, SandboxBackend, SandboxSpec
-from tests.support.sandboxes import Sleeper
+from tests.support.sandboxes import Sleeper, guards_of
 
 Spec = Callable[..., SandboxSpec]
 OPENS_AND_WAITS = """
@@ -109,6 +109,9 @@ async def test_reaping_takes_what_a_killed_process_left_and_nothing_else(
     await forever.started()
     async with backend.open(spec()) as living:
         assert await backend.reap(label) == 0
+        assert [one.is_orphan for one in await backend.standing(label)] == [False, False]
+        for guard in guards_of(victim.pid):
+            os.kill(guard, signal.SIGKILL)
         victim.send_signal(signal.SIGKILL)
         await victim.wait()
         assert await backend.reap(label) == 1

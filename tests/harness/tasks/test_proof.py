@@ -60,7 +60,7 @@ class _Unusable:
     async def check(self) -> None:
         raise AssertionError
 
-    async def reap(self, label: str) -> int:
+    async def reap(self, label: str | None = None) -> int:
         raise AssertionError(label)
 
     def open(self, spec: object) -> object:

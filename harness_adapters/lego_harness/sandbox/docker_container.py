@@ -1,0 +1,73 @@
+"""How a confined container is described to a Docker engine.
+
+Owns limits, users, mounts and labels of a sandbox's container. Invariant: no capability is left to anybody
+inside, nothing can gain one, process 1 belongs to a user that nobody inside can become or signal, and the
+only places that can be written are sized. Calls nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docker.types import Mount as DockerMount
+
+from lego_harness.sandbox import ownership
+from lego_harness.sandbox.base import PROXY_SOCKET, WORKSPACE, SandboxSpec
+
+RUN_LABEL, OWNER_LABEL = "lego.run", "lego.owner"
+_AGENT, _ROOT = 1000, 0
+_KEEPER = "65534:65534"
+"""User of process 1. Without CAP_KILL and CAP_SETUID not even root inside can end it."""
+_HOME = "/home/agent"
+
+
+def agent_user(spec: SandboxSpec) -> str:
+    """`uid:gid` of everything that is executed."""
+    uid = _ROOT if spec.root else _AGENT
+    return f"{uid}:{uid}"
+
+
+def labels(run: str) -> dict[str, str]:
+    """What everything that we make bears: its run and its maker."""
+    return {RUN_LABEL: run, OWNER_LABEL: ownership.me()}
+
+
+def described(spec: SandboxSpec, *, runtime: str | None = None, network: str = "none") -> dict[str, Any]:
+    """Keyword arguments of `containers.create`."""
+    limits = spec.limits
+    memory = f"{limits.memory_mb + limits.disk_mb}m"  # a tmpfs counts as memory
+    uid = _ROOT if spec.root else _AGENT
+    room = f"size={limits.disk_mb}m,uid={uid},gid={uid},mode=0755,exec"
+    return {
+        "entrypoint": ["sleep", "infinity"],
+        "command": [],
+        "init": True,
+        "user": _KEEPER,
+        "labels": labels(spec.label),
+        "network_mode": network,
+        **({} if network.startswith("container:") else {"hostname": "sandbox"}),
+        **({"runtime": runtime} if runtime else {}),
+        "read_only": True,
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "pids_limit": limits.pids,
+        "mem_limit": memory,
+        "memswap_limit": memory,
+        "nano_cpus": int(limits.cpus * 1e9),
+        "tmpfs": {WORKSPACE: room, "/tmp": room.replace("0755", "1777"), _HOME: room},
+        "mounts": _mounts(spec),
+        "working_dir": WORKSPACE,
+        "environment": {
+            "HOME": _HOME,
+            "USER": "root" if spec.root else "agent",
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+        },
+    }
+
+
+def _mounts(spec: SandboxSpec) -> list[DockerMount]:
+    mounts = [DockerMount(m.target, str(m.source), type="bind", read_only=True) for m in spec.mounts]
+    if spec.proxy_socket is not None:
+        mounts.append(DockerMount(PROXY_SOCKET, str(spec.proxy_socket), type="bind"))
+    return mounts
