@@ -8,9 +8,12 @@ that outlives the call.
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from tokenizers import Tokenizer
 
 from lego_core.config import Recipe
 from lego_core.tiny.script import SCRIPTS
@@ -97,7 +100,20 @@ def _checkpoint(folder: Path, recipe: Recipe) -> Path:
         raise UsageError(
             f"model.path {folder}: has no {' and no '.join(missing)}, expected a checkpoint folder"
         )
+    _require_own_tokenizer(folder)
     Renderer.load(
         folder, max_model_len=recipe.engine.max_model_len, template_options=recipe.model.template_options
     )
     return folder
+
+
+def _require_own_tokenizer(folder: Path) -> None:
+    """Ids the model has no embedding for would be refused by the engine in the middle of a run, or worse."""
+    config = json.loads((folder / "config.json").read_text())
+    rows = config.get("vocab_size", config.get("text_config", {}).get("vocab_size"))
+    highest = max(Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab().values(), default=-1)
+    if rows is not None and highest >= rows:
+        raise UsageError(
+            f"model.path {folder}: its tokenizer has ids up to {highest}, its embedding {rows} rows, expected one "
+            "for each id: the tokenizer is another model's"
+        )

@@ -62,3 +62,10 @@ async def test_a_template_option_that_the_checkpoint_does_not_read_is_refused(tm
         await prepare_model(recipe(model={**known, "template_options": {"thinking": False}}))
     with pytest.raises(UsageError, match="the tiny policy's chat template has none"):
         await prepare_model(recipe(model={"template_options": {"enable_thinking": False}}))
+
+
+async def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path)
+    (folder / "config.json").write_text('{"vocab_size": 300}')
+    with pytest.raises(UsageError, match=r"ids up to \d+, its embedding 300 rows.*another model's"):
+        await prepare_model(recipe(model={"path": str(folder)}))
