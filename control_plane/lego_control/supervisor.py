@@ -32,12 +32,12 @@ NEEDED = ("torch", "ray", "transformers")
 _PATIENCE = 3
 """A child that was asked to end so many times is killed."""
 _PR_SET_PDEATHSIG = 1
-_RUN_LINE = "run: "
+RUN_LINE = "run: "
 
 
 def train(arguments: Sequence[str], console: Console, core: Sequence[str] = CORE) -> int:
     """Run the core to its end with a display; its exit code, 128 + n where signal n ended it."""
-    _refuse_without_core()
+    refuse_without_core()
     # On a terminal the core's complaints are shown above the panel; elsewhere they are stderr's.
     stderr = subprocess.PIPE if can_redraw(console) and sys.stderr.isatty() else None
     with make_display(console) as display, _child([*core, *arguments], subprocess.PIPE, stderr) as child:
@@ -50,13 +50,14 @@ def train(arguments: Sequence[str], console: Console, core: Sequence[str] = CORE
 
 def run_module(module: str, arguments: Sequence[str]) -> int:
     """Run a module of the core that talks to the terminal itself; its exit code."""
-    _refuse_without_core()
+    refuse_without_core()
     with _child([sys.executable, "-m", module, *arguments]) as child:
         code = child.wait()
     return code if code >= 0 else 128 - code
 
 
-def _refuse_without_core() -> None:
+def refuse_without_core() -> None:
+    """Raise InfrastructureError where training cannot start for want of packages."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise InfrastructureError(
@@ -121,8 +122,8 @@ def _follow(child: subprocess.Popen[str], display: Display) -> Path | None:
 
 def _named_run(stdout: IO[str], display: Display) -> Path | None:
     for line in stdout:
-        if line.startswith(_RUN_LINE):
-            return Path(line.removeprefix(_RUN_LINE).rstrip("\n"))
+        if line.startswith(RUN_LINE):
+            return Path(line.removeprefix(RUN_LINE).rstrip("\n"))
         display.note(line.rstrip())
     return None
 

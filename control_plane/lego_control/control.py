@@ -1,0 +1,82 @@
+"""What a person asks of a run, through whatever face: recorded with who and why, then handed on.
+
+Owns the four requests, starting, and the signal of `stop now`. Invariants: nothing is done that is not in the
+audit log first; a stop is asked of a living trainer only, which acknowledges it behind a checkpoint; a
+signal goes to the process that holds this run's lock, and to no other.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import signal
+import socket
+from pathlib import Path
+
+from lego_control.failures import Refusal
+from lego_control.fence import line
+from lego_control.runs import Run
+from lego_core.store.mailbox import Asked, Request, post
+
+MAX_WHY = 500
+
+
+def myself(client: str = "") -> str:
+    """`user@host`, and the client that speaks for it."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}" + (f" ({line(client, 60)})" if client else "")
+
+
+def ask(run: Run, asked: Asked, *, who: str, via: str, why: str) -> Request:
+    """Record a request to the trainer, or a note. Raises Refusal where nobody would hear it."""
+    if asked is not Asked.NOTE and not run.is_running():
+        run.index.refresh("events")
+        raise Refusal(
+            "not_running",
+            f"run {run.name} is {run.state()}: no trainer would hear it",
+            f"go on with it: lego resume {run.name}" if asked is Asked.RESUME else "nothing is to be done",
+        )
+    return post(run.layout.root, asked, who=who, via=via, why=line(why, MAX_WHY))
+
+
+def stop_now(run: Run, *, who: str, via: str, why: str) -> Request:
+    """End the trainer without waiting for a step boundary: what is not committed is done again on resume."""
+    pid = trainer_pid(run.layout.lock)
+    if pid is None:
+        raise Refusal(
+            "not_here",
+            f"no process of yours on {socket.gethostname()} writes run {run.name}",
+            f"ask it to stop behind its step instead: lego stop {run.name}",
+        )
+    request = post(run.layout.root, Asked.SIGNAL, who=who, via=via, why=line(why, MAX_WHY), fields={"pid": pid})
+    os.kill(pid, signal.SIGTERM)
+    return request
+
+
+def trainer_pid(lock: Path) -> int | None:
+    """The process that holds the run's lock file open for writing: its trainer."""
+    try:
+        wanted = lock.stat()
+    except OSError:
+        return None
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            links = list((process / "fd").iterdir())
+        except OSError:  # another user's, or it ended
+            continue
+        if any(_is_held(link, wanted) for link in links) and int(process.name) != os.getpid():
+            return int(process.name)
+    return None
+
+
+def _is_held(link: Path, wanted: os.stat_result) -> bool:
+    """Open for writing, since a reader may look at the lock for a moment."""
+    try:
+        found = link.stat()
+        is_same = (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino)
+        return is_same and link.lstat().st_mode & 0o200 != 0
+    except OSError:
+        return False

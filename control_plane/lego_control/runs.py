@@ -1,0 +1,154 @@
+"""The runs of one folder, by name, as an operator sees them.
+
+Owns the way from a name that anybody may send to a run directory: plain names only, directly below the folder.
+Invariant: nothing here writes to a run, and whatever is wrong with one run (half written, another
+version, not readable, gone) is told of that run alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lego_control.failures import Refusal
+from lego_core.store import RunLayout, RunReader, RunStatus
+from lego_core.store.index import RunIndex
+from lego_core.store.lock import is_locked
+from lego_core.store.mailbox import ACKNOWLEDGED, TO_TRAINER, Request, requests
+from lego_harness.errors import InfrastructureError, UsageError
+
+RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asking:
+    """A request to the trainer and what became of it."""
+
+    request: Request
+    outcome: str
+    """`requested` until the trainer answers; `expired` when its process ended before it did."""
+    step: int | None
+
+
+class Run:
+    """One run with its index."""
+
+    def __init__(self, root: Path) -> None:
+        self.name = root.name
+        self.layout = RunLayout(root=root)
+        self.reader = RunReader(root)
+        self.index = RunIndex(root)
+
+    def check(self) -> None:
+        """Raise Refusal where it cannot be read; details stay here, since they may quote the run."""
+        try:
+            self.reader.info()
+        except UsageError as error:
+            is_there = self.layout.info.exists()
+            code = "other_version" if is_there else "unknown_run"
+            told = "was written by another version" if is_there else "is not there, or not yet whole"
+            raise Refusal(code, f"run {self.name} {told}", "runs_list names the runs that can be read") from error
+        except InfrastructureError as error:
+            raise Refusal(
+                "unreadable_run",
+                f"run.json of {self.name} cannot be read",
+                f"on the run's machine, lego show {self.name} says what is wrong with it",
+            ) from error
+
+    def recipe(self) -> dict[str, Any]:
+        """The recipe as it was written down."""
+        self.check()
+        return self.reader.info().recipe
+
+    def num_steps(self) -> int:
+        """Steps the recipe asks for; 0 where it does not say."""
+        steps = self.recipe().get("train", {}).get("steps", 0)
+        return steps if isinstance(steps, int) else 0
+
+    def is_running(self) -> bool:
+        """Whether a trainer writes it now."""
+        return is_locked(self.layout.lock)
+
+    def state(self) -> str:
+        """running, paused, stopping, finished, failed or interrupted; events must be fresh."""
+        if self.is_running():
+            answered = self.events(ACKNOWLEDGED, "started")
+            outcome = str(answered[-1][1].get("outcome", "running")) if answered else "running"
+            return outcome if outcome in ("paused", "stopping") else "running"
+        kinds = ("started", *(status.value for status in RunStatus if status is not RunStatus.RUNNING))
+        last = self.index.rows(
+            f"SELECT kind FROM event WHERE kind IN ({', '.join('?' * len(kinds))}) ORDER BY seq DESC LIMIT 1", kinds
+        )
+        return str(last[0][0]) if last and last[0][0] != "started" else "interrupted"
+
+    def events(self, *kinds: str) -> list[tuple[float, dict[str, Any]]]:
+        """Time and fields of the events of these kinds, in order."""
+        marks = ", ".join("?" * len(kinds))
+        found = self.index.rows(f"SELECT time, fields FROM event WHERE kind IN ({marks}) ORDER BY seq", kinds)
+        return [(when, json.loads(fields)) for when, fields in found]
+
+    def asked(self) -> list[Asking]:
+        """What was asked of the trainer, oldest first."""
+        answers = {str(fields.get("request")): fields for _, fields in self.events(ACKNOWLEDGED)}
+        waiting = "requested" if self.is_running() else "expired"
+        return [_asking(request, answers, waiting) for request in self.requests() if request.asked in TO_TRAINER]
+
+    def requests(self) -> tuple[Request, ...]:
+        """The audit log."""
+        return requests(self.layout.root)
+
+    def stale_s(self) -> float:
+        """Seconds since the run last wrote a step or an event."""
+        times = [path.stat().st_mtime for path in (self.layout.steps, self.layout.events) if path.exists()]
+        return round(max(time.time() - max(times, default=time.time()), 0.0), 1)
+
+
+class Runs:
+    """The folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._open: dict[str, Run] = {}
+
+    def get(self, name: str) -> Run:
+        """A readable run by its name. Raises Refusal."""
+        if not RUN_NAME.fullmatch(name) or name in (".", ".."):
+            raise Refusal("unknown_run", "that is no name of a run", "take a name from runs_list")
+        run = self._open.get(name) or Run(self.folder / name)
+        run.check()
+        return self._open.setdefault(name, run)
+
+    def names(self) -> Iterator[str]:
+        """Names of what may be runs, newest first. Raises Refusal where the folder cannot be read."""
+        try:
+            found = [path for path in self.folder.iterdir() if RUN_NAME.fullmatch(path.name)]
+        except OSError as error:
+            raise Refusal(
+                "no_runs_folder",
+                f"{self.folder} cannot be read: {error.strerror}",
+                "start the server with --runs-dir FOLDER",
+            ) from error
+        made = {path.name: _made(path / "run.json") for path in found}
+        yield from sorted((name for name, when in made.items() if when), key=lambda name: (-made[name], name))
+
+
+def _made(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _asking(request: Request, answers: dict[str, dict[str, Any]], waiting: str) -> Asking:
+    answer = answers.get(request.id, {})
+    step = answer.get("step")
+    return Asking(
+        request=request,
+        outcome=str(answer.get("outcome", waiting)),
+        step=step if isinstance(step, int) else None,
+    )

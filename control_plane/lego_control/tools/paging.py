@@ -1,0 +1,40 @@
+"""Results that fit into a context window.
+
+Owns the budget of one result and its cursors. Invariant: a page is never empty while there is something
+left, and never larger than the budget unless a single row is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from lego_control.failures import Refusal
+
+RESULT_BYTES = 20_000
+"""Of JSON: 8,000 tokens at the 2.5 bytes a token that numbers and identifiers cost."""
+_RESERVED = 2_500
+T = TypeVar("T", bound=BaseModel)
+
+
+def page(rows: Iterable[T], start: int, limit: int, budget: int = RESULT_BYTES - _RESERVED) -> tuple[list[T], str | None]:
+    """The first rows that fit, and the cursor of what follows; `start` is the place of the first."""
+    taken: list[T] = []
+    used = 0
+    for row in rows:
+        used += len(row.model_dump_json().encode()) + 1
+        if taken and (used > budget or len(taken) == limit):
+            return taken, str(start + len(taken))
+        taken.append(row)
+    return taken, None
+
+
+def place(cursor: str | None) -> int:
+    """Where a page begins. Raises Refusal on a cursor that is none of ours."""
+    if not cursor:
+        return 0
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 12:
+        raise Refusal("bad_cursor", "that is no cursor of this tool", "use next_cursor of the last result, or none")
+    return int(cursor)
