@@ -51,7 +51,9 @@ def stop_now(run: Run, *, who: str, via: str, why: str) -> Request:
             f"no process of yours on {socket.gethostname()} writes run {run.name}",
             f"ask it to stop behind its step instead: lego stop {run.name}",
         )
-    request = post(run.layout.root, Asked.SIGNAL, who=who, via=via, why=line(why, MAX_WHY), fields={"pid": pid})
+    request = post(
+        run.layout.root, Asked.SIGNAL, who=who, via=via, why=line(why, MAX_WHY), fields={"pid": pid}
+    )
     os.kill(pid, signal.SIGTERM)
     return request
 

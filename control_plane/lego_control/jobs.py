@@ -119,12 +119,13 @@ def _is_alive(pid: int, folder: Path) -> bool:
 def _checks(path: Path) -> list[dict[str, Any]]:
     found = _json(path).get("checks")
     checks = cast(list[Any], found)[:MAX_CHECKS] if isinstance(found, list) else []
+    return [_check(cast(dict[str, Any], check)) for check in checks if isinstance(check, dict)]
+
+
+def _check(found: dict[str, Any]) -> dict[str, Any]:
     names = ("name", "status", "seconds", "evidence", "remedy")
-    return [
-        {key: line(value) if isinstance(value, str) else value for key in names if not isinstance(value := check.get(key), dict | list)}
-        for check in checks
-        if isinstance(check, dict)
-    ]
+    plain = {key: found[key] for key in names if isinstance(found.get(key), str | int | float)}
+    return {key: line(value) if isinstance(value, str) else value for key, value in plain.items()}
 
 
 def _said(path: Path) -> str:

@@ -22,7 +22,9 @@ WHY = click.option("--why", default="", help="Kept in the audit log, with who an
     "--runs-dir", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder."
 )
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object.")
-@click.option("--audit", type=click.Path(path_type=Path), metavar="RUN", help="Who asked what of RUN, and why.")
+@click.option(
+    "--audit", type=click.Path(path_type=Path), metavar="RUN", help="Who asked what of RUN, and why."
+)
 def list_runs(runs_dir: Path, for_programs: bool, audit: Path | None) -> int:
     """List runs, newest first."""
     from lego_control.runs import Runs
@@ -59,7 +61,9 @@ def _audit(path: Path) -> int:
 @click.command()
 @RUN
 @WHY
-@click.option("--now", is_flag=True, help="Do not wait for the step to end; what is not committed is redone on resume.")
+@click.option(
+    "--now", is_flag=True, help="Do not wait for the step to end; what is not committed is redone on resume."
+)
 def stop(run: Path, why: str, now: bool) -> int:
     """Ask RUN to stop behind its current step, with a checkpoint."""
     from lego_control.control import myself, stop_now

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lego_control.failures import Refusal
 from lego_core.store import RunLayout, RunReader, RunStatus
@@ -22,6 +22,7 @@ from lego_core.store.lock import is_locked
 from lego_core.store.mailbox import ACKNOWLEDGED, TO_TRAINER, Request, requests
 from lego_harness.errors import InfrastructureError, UsageError
 
+T = TypeVar("T")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -43,16 +44,21 @@ class Run:
         self.layout = RunLayout(root=root)
         self.reader = RunReader(root)
         self.index = RunIndex(root)
+        self._recipe: dict[str, Any] | None = None
+        self._known: dict[str, tuple[Any, Any]] = {}
 
     def check(self) -> None:
         """Raise Refusal where it cannot be read; details stay here, since they may quote the run."""
         try:
-            self.reader.info()
+            if self._recipe is None or not self.layout.info.exists():  # it is written once
+                self._recipe = self.reader.info().recipe
         except UsageError as error:
             is_there = self.layout.info.exists()
             code = "other_version" if is_there else "unknown_run"
             told = "was written by another version" if is_there else "is not there, or not yet whole"
-            raise Refusal(code, f"run {self.name} {told}", "runs_list names the runs that can be read") from error
+            raise Refusal(
+                code, f"run {self.name} {told}", "runs_list names the runs that can be read"
+            ) from error
         except InfrastructureError as error:
             raise Refusal(
                 "unreadable_run",
@@ -63,7 +69,15 @@ class Run:
     def recipe(self) -> dict[str, Any]:
         """The recipe as it was written down."""
         self.check()
-        return self.reader.info().recipe
+        assert self._recipe is not None
+        return self._recipe
+
+    def once_per_step(self, what: str, find: Callable[[], T]) -> T:
+        """What `find` says, remembered until the run records something else about a step."""
+        mark = self.index.rows("SELECT offset, tail FROM source WHERE name = 'steps'")
+        if what not in self._known or self._known[what][0] != mark:
+            self._known[what] = mark, find()
+        return self._known[what][1]
 
     def num_steps(self) -> int:
         """Steps the recipe asks for; 0 where it does not say."""
@@ -82,7 +96,8 @@ class Run:
             return outcome if outcome in ("paused", "stopping") else "running"
         kinds = ("started", *(status.value for status in RunStatus if status is not RunStatus.RUNNING))
         last = self.index.rows(
-            f"SELECT kind FROM event WHERE kind IN ({', '.join('?' * len(kinds))}) ORDER BY seq DESC LIMIT 1", kinds
+            f"SELECT kind FROM event WHERE kind IN ({', '.join('?' * len(kinds))}) ORDER BY seq DESC LIMIT 1",
+            kinds,
         )
         return str(last[0][0]) if last and last[0][0] != "started" else "interrupted"
 
@@ -96,7 +111,9 @@ class Run:
         """What was asked of the trainer, oldest first."""
         answers = {str(fields.get("request")): fields for _, fields in self.events(ACKNOWLEDGED)}
         waiting = "requested" if self.is_running() else "expired"
-        return [_asking(request, answers, waiting) for request in self.requests() if request.asked in TO_TRAINER]
+        return [
+            _asking(request, answers, waiting) for request in self.requests() if request.asked in TO_TRAINER
+        ]
 
     def requests(self) -> tuple[Request, ...]:
         """The audit log."""

@@ -22,7 +22,9 @@ class Answer(BaseModel):
 
     as_of_step: int = Field(description="Last step that was recorded; 0 before the first.")
     stale_s: float = Field(description="Seconds since the run last wrote anything.")
-    warnings: list[str] = Field(default_factory=list, description="What is missing or doubtful in this answer.")
+    warnings: list[str] = Field(
+        default_factory=list, description="What is missing or doubtful in this answer."
+    )
 
 
 class RunRow(BaseModel):
@@ -161,7 +163,9 @@ class MessageView(BaseModel):
 class Rollout(Answer):
     run: str
     handle: str
-    untrusted: bool = Field(default=True, description="Texts below were written by a model, its tools or a task.")
+    untrusted: bool = Field(
+        default=True, description="Texts below were written by a model, its tools or a task."
+    )
     task: str
     harness: str
     stop_reason: str
@@ -183,7 +187,9 @@ class Delta(BaseModel):
     a: float | None
     b: float | None
     delta: float | None
-    low: float | None = Field(description="95 % interval of the difference of the means; null with too few steps.")
+    low: float | None = Field(
+        description="95 % interval of the difference of the means; null with too few steps."
+    )
     high: float | None
 
 
@@ -233,7 +239,9 @@ class RewardsAudit(Answer):
 class Control(BaseModel):
     run: str
     state: str = Field(description="requested, declined, started or noted.")
-    request_id: str | None = Field(description="The audit id; run_status shows the trainer's answer under it.")
+    request_id: str | None = Field(
+        description="The audit id; run_status shows the trainer's answer under it."
+    )
     last_checkpoint: int | None
     text: str
 

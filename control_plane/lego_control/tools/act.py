@@ -5,6 +5,7 @@ Invariant: without the run's name, typed by a person whom the client asked, noth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -31,7 +32,11 @@ class Typed(BaseModel):
 def question(runs: Runs, run: str, verb: str) -> str:
     """What a person is told before they type: numbers of ours, nothing that a model wrote."""
     told = run_status(runs, run)
-    age = "no checkpoint" if told.checkpoint_age_s is None else f"checkpoint {told.checkpoint_step}, {told.checkpoint_age_s:.0f} s old"
+    age = (
+        "no checkpoint"
+        if told.checkpoint_age_s is None
+        else f"checkpoint {told.checkpoint_step}, {told.checkpoint_age_s:.0f} s old"
+    )
     reward = "none" if told.signals["reward_mean"] is None else f"{told.signals['reward_mean']:.3f}"
     return (
         f"An agent wants to {verb} the run {run}: {told.state}, step {told.step} of {told.num_steps}, reward {reward}, "
@@ -39,7 +44,16 @@ def question(runs: Runs, run: str, verb: str) -> str:
     )
 
 
-def run_control(runs: Runs, run: str, asked: Asked, typed: str | None, *, client: str, reason: str, mode: str = "checkpoint") -> Control:
+def run_control(
+    runs: Runs,
+    run: str,
+    asked: Asked,
+    typed: str | None,
+    *,
+    client: str,
+    reason: str,
+    mode: str = "checkpoint",
+) -> Control:
     """Stop, pause or resume. `typed` is None where the person declined."""
     if mode not in MODES:
         raise Refusal("bad_argument", "unknown mode", f"one of {', '.join(MODES)}")
@@ -49,31 +63,56 @@ def run_control(runs: Runs, run: str, asked: Asked, typed: str | None, *, client
     told = {"who": control.myself(client), "via": "mcp", "why": reason}
     if asked is Asked.RESUME and not found.is_running():
         start(["--resume", str(found.layout.root)], **told)
-        return Control(run=run, state="started", request_id=None, last_checkpoint=_checkpoint(found), text="it goes on; run_status shows it")
+        return Control(
+            run=run,
+            state="started",
+            request_id=None,
+            last_checkpoint=_checkpoint(found),
+            text="it goes on; run_status shows it",
+        )
     if asked is Asked.STOP and mode == "now":
         request = control.stop_now(found, **told)
     else:
         request = control.ask(found, asked, **told)
     text = "the trainer answers behind its current step, with a checkpoint; run_status shows it"
-    return Control(run=run, state="requested", request_id=request.id, last_checkpoint=_checkpoint(found), text=text)
+    return Control(
+        run=run, state="requested", request_id=request.id, last_checkpoint=_checkpoint(found), text=text
+    )
 
 
-def run_start(folder: Path, recipe: str, overrides: list[str], typed: str | None, *, client: str, reason: str) -> Control:
+def run_start(
+    folder: Path, recipe: str, overrides: Sequence[str], typed: str | None, *, client: str, reason: str
+) -> Control:
     """Start a run by a recipe below `folder`."""
     path = recipe_below(folder, recipe)
     name = load_recipe(path, overrides).run.name
     if typed != name:
-        return Control(run=line(name, 80), state="declined", request_id=None, last_checkpoint=None, text="the name was not typed: nothing was started")
+        return Control(
+            run=line(name, 80),
+            state="declined",
+            request_id=None,
+            last_checkpoint=None,
+            text="the name was not typed: nothing was started",
+        )
     flags = [part for override in overrides for part in ("--set", override)]
-    run = start(["--recipe", str(path), *flags], who=control.myself(client), via="mcp", why=line(reason, control.MAX_WHY))
-    return Control(run=run.name, state="started", request_id=None, last_checkpoint=None, text="run_status shows it")
+    run = start(
+        ["--recipe", str(path), *flags],
+        who=control.myself(client),
+        via="mcp",
+        why=line(reason, control.MAX_WHY),
+    )
+    return Control(
+        run=run.name, state="started", request_id=None, last_checkpoint=None, text="run_status shows it"
+    )
 
 
 def recipe_below(folder: Path, recipe: str) -> Path:
     """A recipe file below the server's folder. Raises Refusal."""
     path = (folder / recipe).resolve()
     if not path.is_relative_to(folder.resolve()) or path.suffix != ".toml" or not path.is_file():
-        raise Refusal("no_recipe", "no recipe lies there", "give the path of a .toml file below the server's folder")
+        raise Refusal(
+            "no_recipe", "no recipe lies there", "give the path of a .toml file below the server's folder"
+        )
     return path
 
 
@@ -81,12 +120,20 @@ def run_note(runs: Runs, run: str, text: str, *, client: str) -> Control:
     """Anybody may add to the record; it is never shown where it could be obeyed."""
     found = runs.get(run)
     request = control.ask(found, Asked.NOTE, who=control.myself(client), via="mcp", why=text)
-    return Control(run=run, state="noted", request_id=request.id, last_checkpoint=_checkpoint(found), text="noted in the audit log")
+    return Control(
+        run=run,
+        state="noted",
+        request_id=request.id,
+        last_checkpoint=_checkpoint(found),
+        text="noted in the audit log",
+    )
 
 
 def _declined(run: Run) -> Control:
     text = "the run's name was not typed by a person: nothing was asked of the run"
-    return Control(run=run.name, state="declined", request_id=None, last_checkpoint=_checkpoint(run), text=text)
+    return Control(
+        run=run.name, state="declined", request_id=None, last_checkpoint=_checkpoint(run), text=text
+    )
 
 
 def _checkpoint(run: Run) -> int | None:

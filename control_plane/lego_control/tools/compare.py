@@ -13,7 +13,17 @@ from lego_control.runs import Run, Runs
 from lego_control.schemas import Comparison, Delta
 from lego_control.tools.status import last_step
 
-METRICS = ("reward_mean", "entropy", "grad_norm", "kl_loss", "k3", "pearson_r", "clip_fraction", "tokens_per_s", "seconds.total")
+METRICS = (
+    "reward_mean",
+    "entropy",
+    "grad_norm",
+    "kl_loss",
+    "k3",
+    "pearson_r",
+    "clip_fraction",
+    "tokens_per_s",
+    "seconds.total",
+)
 MAX_DIFFERENCES = 60
 MIN_STEPS = 5
 Z95 = 1.96
@@ -31,13 +41,20 @@ def compare(
     start = first_step if first_step is not None else max(end - 19, 1)
     b_range = (b_first if b_first is not None else start, b_last if b_last is not None else end)
     if end < start or b_range[1] < b_range[0]:
-        raise Refusal("bad_argument", "no step lies in that range", f"{a} has {last_step(one)} steps, {b} has {last_step(other)}")
+        raise Refusal(
+            "bad_argument",
+            "no step lies in that range",
+            f"{a} has {last_step(one)} steps, {b} has {last_step(other)}",
+        )
     return Comparison(
         a=a,
         b=b,
         steps=f"{start}-{end} of a, {b_range[0]}-{b_range[1]} of b",
         config=_differences(one.recipe(), other.recipe()),
-        deltas=[_delta(metric, _values(one, metric, start, end), _values(other, metric, *b_range)) for metric in METRICS],
+        deltas=[
+            _delta(metric, _values(one, metric, start, end), _values(other, metric, *b_range))
+            for metric in METRICS
+        ],
         warnings=["steps of one run are not independent: the intervals are a lower bound of the doubt"],
     )
 
@@ -60,7 +77,10 @@ def _delta(metric: str, a: list[float], b: list[float]) -> Delta:
 def _differences(a: dict[str, Any], b: dict[str, Any]) -> dict[str, list[str]]:
     one, other = _flat(a), _flat(b)
     keys = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
-    return {line(key, 80): [line(one.get(key, "(absent)"), 120), line(other.get(key, "(absent)"), 120)] for key in keys[:MAX_DIFFERENCES]}
+    return {
+        line(key, 80): [line(one.get(key, "(absent)"), 120), line(other.get(key, "(absent)"), 120)]
+        for key in keys[:MAX_DIFFERENCES]
+    }
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, str]:

@@ -22,7 +22,11 @@ def load(run: Run, handle: str) -> Trajectory:
     """A trajectory by its handle. Raises Refusal: unknown, too large, or broken."""
     entry = _entry(run, handle)
     if entry is None:
-        raise Refusal("unknown_handle", f"{run.name} holds no trajectory of that handle", "take one from trajectories_search")
+        raise Refusal(
+            "unknown_handle",
+            f"{run.name} holds no trajectory of that handle",
+            "take one from trajectories_search",
+        )
     size = _unpacked_size(run, entry)
     if size > MAX_BYTES:
         raise Refusal(
@@ -33,7 +37,9 @@ def load(run: Run, handle: str) -> Trajectory:
     try:
         return run.reader.load(entry)
     except InfrastructureError as error:
-        raise Refusal("unreadable_trajectory", f"the frame of {entry.id} is broken", "read another one") from error
+        raise Refusal(
+            "unreadable_trajectory", f"the frame of {entry.id} is broken", "read another one"
+        ) from error
 
 
 def message_text(message: dict[str, Any]) -> str:
@@ -41,7 +47,7 @@ def message_text(message: dict[str, Any]) -> str:
     parts = [_text(message.get(key)) for key in ("reasoning_content", "content")]
     calls: Any = message.get("tool_calls")
     for call in cast(list[Any], calls) if isinstance(calls, list) else []:
-        function = cast(dict[str, Any], call).get("function", {}) if isinstance(call, dict) else {}
+        function: Any = cast(dict[str, Any], call).get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
             told = cast(dict[str, Any], function)
             parts.append(f"[call {told.get('name')} {_text(told.get('arguments'))}]")
@@ -71,11 +77,13 @@ def _entry(run: Run, handle: str) -> IndexEntry | None:
     if not found:
         return None
     names = ("id", "file", "offset", "length", "step", "task", "stop_reason", "reward", "sampled")
-    told = dict(zip(names, found[0], strict=True))
+    told: dict[str, Any] = dict(zip(names, found[0], strict=True))
     try:
         return IndexEntry(**{**told, "stop_reason": StopReason(told["stop_reason"])})
     except ValueError as error:
-        raise Refusal("other_version", "the run was written by another version", "read it with that version") from error
+        raise Refusal(
+            "other_version", "the run was written by another version", "read it with that version"
+        ) from error
 
 
 def _unpacked_size(run: Run, entry: IndexEntry) -> int:
@@ -85,4 +93,6 @@ def _unpacked_size(run: Run, entry: IndexEntry) -> int:
             file.seek(entry.offset)
             return zstandard.frame_content_size(file.read(_HEADER_BYTES))
     except (OSError, ValueError, zstandard.ZstdError) as error:
-        raise Refusal("unreadable_trajectory", f"the frame of {entry.id} is broken", "read another one") from error
+        raise Refusal(
+            "unreadable_trajectory", f"the frame of {entry.id} is broken", "read another one"
+        ) from error

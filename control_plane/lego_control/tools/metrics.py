@@ -17,7 +17,13 @@ MIN_POINTS = 20
 
 
 def metrics_query(
-    runs: Runs, run: str, keys: list[str], first: int = 0, last: int | None = None, max_points: int = 100, cursor: str | None = None
+    runs: Runs,
+    run: str,
+    keys: list[str],
+    first: int = 0,
+    last: int | None = None,
+    max_points: int = 100,
+    cursor: str | None = None,
 ) -> Series:
     """Globs over metric names; a union of steps, aligned."""
     found = runs.get(run)
@@ -27,13 +33,17 @@ def metrics_query(
     if not wanted:
         raise Refusal("no_such_metric", "no metric of this run matches", f"known: {', '.join(known[:60])}")
     if cursor is not None and cursor not in wanted:
-        raise Refusal("bad_cursor", "that is no cursor of this tool", "use next_cursor of the last result, or none")
+        raise Refusal(
+            "bad_cursor", "that is no cursor of this tool", "use next_cursor of the last result, or none"
+        )
     rest = wanted[wanted.index(cursor) if cursor else 0 :]
     room = RESULT_BYTES // (BYTES_PER_VALUE * (MIN_POINTS + 2))
     taken, left = rest[: min(room, MAX_KEYS)], rest[min(room, MAX_KEYS) :]
     points = min(max_points, RESULT_BYTES // (BYTES_PER_VALUE * (len(taken) + 1)))
-    columns = {key: dict(found.index.series(key, first, last if last is not None else 2**62)) for key in taken}
-    steps = sorted(set().union(*columns.values()))
+    columns = {
+        key: dict(found.index.series(key, first, last if last is not None else 2**62)) for key in taken
+    }
+    steps = sorted({step for column in columns.values() for step in column})
     kept = steps if len(steps) <= points else _spikes(steps, columns, points)
     return Series(
         run=run,

@@ -19,7 +19,9 @@ _RESERVED = 2_500
 T = TypeVar("T", bound=BaseModel)
 
 
-def page(rows: Iterable[T], start: int, limit: int, budget: int = RESULT_BYTES - _RESERVED) -> tuple[list[T], str | None]:
+def page(
+    rows: Iterable[T], start: int, limit: int, budget: int = RESULT_BYTES - _RESERVED
+) -> tuple[list[T], str | None]:
     """The first rows that fit, and the cursor of what follows; `start` is the place of the first."""
     taken: list[T] = []
     used = 0
@@ -36,5 +38,7 @@ def place(cursor: str | None) -> int:
     if not cursor:
         return 0
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 12:
-        raise Refusal("bad_cursor", "that is no cursor of this tool", "use next_cursor of the last result, or none")
+        raise Refusal(
+            "bad_cursor", "that is no cursor of this tool", "use next_cursor of the last result, or none"
+        )
     return int(cursor)

@@ -14,7 +14,13 @@ from lego_control.tools.status import last_step
 
 FEW = 4
 AUDITS = ("mixed", "always_solved", "never_solved", "ungraded", "few")
-ORDERS = {"solve_rate": "rate", "-solve_rate": "rate DESC", "rollouts": "n", "-rollouts": "n DESC", "task": "task"}
+ORDERS = {
+    "solve_rate": "rate",
+    "-solve_rate": "rate DESC",
+    "rollouts": "n",
+    "-rollouts": "n DESC",
+    "task": "task",
+}
 _BY_TASK = """
 SELECT task, COUNT(*) AS n, COUNT(reward) AS graded, AVG(reward >= 1.0) AS rate, MAX(step) AS last, MIN(reward) AS low,
        MAX(reward) AS high FROM trajectory WHERE step BETWEEN ? AND ? GROUP BY task
@@ -52,22 +58,47 @@ def pool_query(
 
 
 def _task(
-    task: str, n: int, graded: int, rate: float | None, last: int | None, low: float | None, high: float | None
+    task: str,
+    n: int,
+    graded: int,
+    rate: float | None,
+    last: int | None,
+    low: float | None,
+    high: float | None,
 ) -> PoolTask:
     if not graded:
         audit = "ungraded"
     elif graded < FEW:
         audit = "few"
     else:
-        audit = "mixed" if low != high else "always_solved" if rate == 1 else "never_solved" if not high else "mixed"
+        audit = (
+            "mixed"
+            if low != high
+            else "always_solved"
+            if rate == 1
+            else "never_solved"
+            if not high
+            else "mixed"
+        )
     rounded = None if rate is None else round(rate, 4)
     return PoolTask(
-        task=plain(str(task)), rollouts=n, graded=graded, solve_rate=rounded, failed=n - graded, last_step=last, audit=audit
+        task=plain(str(task)),
+        rollouts=n,
+        graded=graded,
+        solve_rate=rounded,
+        failed=n - graded,
+        last_step=last,
+        audit=audit,
     )
 
 
 def rewards_audit(
-    runs: Runs, run: str, first_step: int = 0, last_step_: int | None = None, limit: int = 50, cursor: str | None = None
+    runs: Runs,
+    run: str,
+    first_step: int = 0,
+    last_step_: int | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
 ) -> RewardsAudit:
     """Degenerate tasks, tasks whose solve rate turned round, rewards between 0 and 1, missing grades."""
     found = _fresh(runs, run)
@@ -76,10 +107,13 @@ def rewards_audit(
     rows = list(_odd(found, span))
     taken, following = page(rows[start:], start, limit)
     ungraded = found.index.rows(
-        "SELECT stop_reason, COUNT(*) FROM trajectory WHERE reward IS NULL AND step BETWEEN ? AND ? GROUP BY 1", span
+        "SELECT stop_reason, COUNT(*) FROM trajectory WHERE reward IS NULL AND step BETWEEN ? AND ? GROUP BY 1",
+        span,
     )
     zero, groups = (
-        found.index.rows("SELECT SUM(value) FROM metric WHERE key = ? AND step BETWEEN ? AND ?", (key, *span))[0][0]
+        found.index.rows(
+            "SELECT SUM(value) FROM metric WHERE key = ? AND step BETWEEN ? AND ?", (key, *span)
+        )[0][0]
         for key in ("zero_variance_groups", "groups")
     )
     return RewardsAudit(
@@ -98,20 +132,36 @@ def _odd(run: Run, span: tuple[int, int]) -> Iterator[AuditRow]:
     for row in run.index.rows(f"{_BY_TASK} ORDER BY n DESC, task", span):
         task = _task(*row)
         if task.audit in ("always_solved", "never_solved"):
-            yield AuditRow(kind="degenerate", task=task.task, step=task.last_step, count=task.graded, detail=task.audit)
+            yield AuditRow(
+                kind="degenerate", task=task.task, step=task.last_step, count=task.graded, detail=task.audit
+            )
         elif task.audit == "ungraded":
-            yield AuditRow(kind="ungraded", task=task.task, step=task.last_step, count=task.failed, detail="no rollout has a grade")
+            yield AuditRow(
+                kind="ungraded",
+                task=task.task,
+                step=task.last_step,
+                count=task.failed,
+                detail="no rollout has a grade",
+            )
     yield from _flips(run, span)
     for task, step, count in run.index.rows(
         "SELECT task, MAX(step), COUNT(*) FROM trajectory WHERE reward > 0 AND reward < 1 AND step BETWEEN ? AND ? "
         "GROUP BY task ORDER BY 3 DESC", span
     ):  # fmt: skip
-        yield AuditRow(kind="partial_credit", task=plain(str(task)), step=step, count=count, detail="rewards between 0 and 1")
+        yield AuditRow(
+            kind="partial_credit",
+            task=plain(str(task)),
+            step=step,
+            count=count,
+            detail="rewards between 0 and 1",
+        )
 
 
 def _flips(run: Run, span: tuple[int, int]) -> Iterator[AuditRow]:
     """A task solved three times in four at first and not once in four at last, or the other way round."""
-    middle = run.index.rows("SELECT (MIN(step) + MAX(step)) / 2 FROM trajectory WHERE step BETWEEN ? AND ?", span)[0][0]
+    middle = run.index.rows(
+        "SELECT (MIN(step) + MAX(step)) / 2 FROM trajectory WHERE step BETWEEN ? AND ?", span
+    )[0][0]
     if middle is None:
         return
     early, late = "CASE WHEN step <= ? THEN reward >= 1.0 END", "CASE WHEN step > ? THEN reward >= 1.0 END"

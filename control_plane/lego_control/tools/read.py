@@ -27,7 +27,13 @@ T = TypeVar("T", bound=BaseModel)
 
 
 def trajectory_read(
-    runs: Runs, run: str, handle: str, view: str = "outline", first: int = 0, count: int = 50, cursor: str | None = None
+    runs: Runs,
+    run: str,
+    handle: str,
+    view: str = "outline",
+    first: int = 0,
+    count: int = 50,
+    cursor: str | None = None,
 ) -> Rollout:
     """`first` and `count` choose turns, or messages in that view; `cursor` goes on from there."""
     if view not in VIEWS:
@@ -48,7 +54,9 @@ def trajectory_read(
         harness=plain(trajectory.harness),
         stop_reason=trajectory.stop_reason.value,
         reward=grade.reward if grade else None,
-        tests={plain(test): plain(verdict) for test, verdict in list(grade.tests.items())[:MAX_TESTS]} if grade else {},
+        tests={plain(test): plain(verdict) for test, verdict in list(grade.tests.items())[:MAX_TESTS]}
+        if grade
+        else {},
         num_turns=len(trajectory.turns),
         num_messages=len(trajectory.messages),
         view=view,
@@ -89,7 +97,9 @@ def _turn(turn: Turn, with_tokens: bool) -> TurnView:
 def _messages(trajectory: Trajectory, start: int) -> Iterator[MessageView]:
     for index, message in enumerate(trajectory.messages[start:], start=start):
         role = str(message.get("role"))
-        author = {"assistant": "model", "tool": "tool", "user": "task", "system": "harness"}.get(role, "unknown")
+        author = {"assistant": "model", "tool": "tool", "user": "task", "system": "harness"}.get(
+            role, "unknown"
+        )
         yield MessageView(
             index=index, role=role if role in ROLES else "unknown", text=fence(message_text(message), author)
         )

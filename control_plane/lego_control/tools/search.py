@@ -19,7 +19,6 @@ from lego_control.schemas import Trajectories, TrajectoryRow
 from lego_control.tools.frames import load, message_text
 from lego_control.tools.paging import page, place
 from lego_control.tools.status import last_step
-from lego_harness.errors import InfrastructureError
 
 ORDERS = {
     "newest": "seq DESC",
@@ -44,9 +43,13 @@ def trajectories_search(
         raise Refusal("bad_argument", "unknown order", f"sort by one of {', '.join(ORDERS)}")
     found = runs.get(run)
     found.index.refresh("steps", "trajectories")
-    where, values = _where(first_step, last_step_, task, stop_reason, min_reward, max_reward, is_graded, evaluations)
+    where, values = _where(
+        first_step, last_step_, task, stop_reason, min_reward, max_reward, is_graded, evaluations
+    )
     start = place(cursor)
-    rows = _rows(found, f"{where} ORDER BY {ORDERS[sort]} LIMIT {10_000 if text else limit + 1} OFFSET {start}", values)
+    rows = _rows(
+        found, f"{where} ORDER BY {ORDERS[sort]} LIMIT {10_000 if text else limit + 1} OFFSET {start}", values
+    )
     warnings: list[str] = []
     if text:
         pattern = _pattern(text, is_regex)
@@ -107,7 +110,9 @@ def _facets(run: Run, where: str, values: list[Any]) -> dict[str, dict[str, int]
     return {
         facet: {
             plain(str(value)): count
-            for value, count in run.index.rows(f"SELECT {what}, COUNT(*) FROM trajectory WHERE {where} GROUP BY 1", values)
+            for value, count in run.index.rows(
+                f"SELECT {what}, COUNT(*) FROM trajectory WHERE {where} GROUP BY 1", values
+            )
         }
         for facet, what in asked.items()
     }
@@ -115,15 +120,24 @@ def _facets(run: Run, where: str, values: list[Any]) -> dict[str, dict[str, int]
 
 def _pattern(text: str, is_regex: bool) -> regex.Pattern[str]:
     if len(text) > MAX_PATTERN:
-        raise Refusal("bad_argument", f"a text of {len(text)} characters", f"search for at most {MAX_PATTERN}")
+        raise Refusal(
+            "bad_argument", f"a text of {len(text)} characters", f"search for at most {MAX_PATTERN}"
+        )
     try:
         return regex.compile(text if is_regex else regex.escape(text), regex.IGNORECASE)
     except regex.error as error:
-        raise Refusal("bad_argument", "that is no regular expression", "set is_regex to false, or correct it") from error
+        raise Refusal(
+            "bad_argument", "that is no regular expression", "set is_regex to false, or correct it"
+        ) from error
 
 
 def _search(
-    run: Run, rows: Iterator[TrajectoryRow], pattern: regex.Pattern[str], start: int, limit: int, warnings: list[str]
+    run: Run,
+    rows: Iterator[TrajectoryRow],
+    pattern: regex.Pattern[str],
+    start: int,
+    limit: int,
+    warnings: list[str],
 ) -> tuple[list[TrajectoryRow], str | None]:
     """Look into one trajectory after the other until the page is full or the time is over."""
     until = time.monotonic() + SEARCH_S
@@ -132,7 +146,9 @@ def _search(
     for looked, row in enumerate(rows, start=1):
         try:
             excerpt = _excerpt(run, row.handle, pattern)
-        except (Refusal, InfrastructureError):
+        except Refusal as error:
+            if error.code == "slow_pattern":
+                raise
             warnings.append(f"{row.handle} cannot be read")
             continue
         if excerpt:

@@ -23,7 +23,9 @@ WINDOW = 15
 RECENT = 20
 
 
-def runs_list(runs: Runs, status: str | None = None, query: str = "", limit: int = 20, cursor: str | None = None) -> RunsList:
+def runs_list(
+    runs: Runs, status: str | None = None, query: str = "", limit: int = 20, cursor: str | None = None
+) -> RunsList:
     """Newest first; `status` and a part of the name narrow it."""
     start = place(cursor)
     rows = (row(runs, name) for name in runs.names() if query.lower() in name.lower())
@@ -41,7 +43,14 @@ def row(runs: Runs, name: str) -> RunRow:
         run.index.refresh("steps", "events")
         step = last_step(run)
         reward = finite(value_at(run, "reward_mean", step))
-        return RunRow(run=name, state=run.state(), step=step, num_steps=run.num_steps(), reward=reward, stale_s=run.stale_s())
+        return RunRow(
+            run=name,
+            state=run.state(),
+            step=step,
+            num_steps=run.num_steps(),
+            reward=reward,
+            stale_s=run.stale_s(),
+        )
     except (Refusal, OSError):
         return RunRow(run=name, state="unreadable", step=0, num_steps=0, reward=None, stale_s=0.0)
 
@@ -52,7 +61,9 @@ def run_status(runs: Runs, run: str) -> RunStatus:
     found.index.refresh("steps", "heldout", "events")
     step, state = last_step(found), found.state()
     stage, share = _bottleneck(found, step)
-    checkpoint = found.index.rows("SELECT step, time FROM event WHERE kind = 'checkpoint' ORDER BY seq DESC LIMIT 1")
+    checkpoint = found.index.rows(
+        "SELECT step, time FROM event WHERE kind = 'checkpoint' ORDER BY seq DESC LIMIT 1"
+    )
     step_s = _step_s(found, step)
     left = max(found.num_steps() - step, 0)
     asked = found.asked()[-5:]
@@ -65,13 +76,16 @@ def run_status(runs: Runs, run: str) -> RunStatus:
         step_s=step_s,
         verdict=verdict(found),
         signals={key: finite(value_at(found, key, step)) for key in SIGNALS},
-        reward_best=_best(found),
+        reward_best=found.once_per_step("best", lambda: _best(found)),
         bottleneck=stage,
         bottleneck_share=share,
         checkpoint_step=checkpoint[0][0] if checkpoint else None,
         checkpoint_age_s=round(time.time() - checkpoint[0][1], 1) if checkpoint else None,
         heldout=_heldout(found),
-        asked=[Asked(request=a.request.id, asked=a.request.asked.value, outcome=a.outcome, step=a.step) for a in asked],
+        asked=[
+            Asked(request=a.request.id, asked=a.request.asked.value, outcome=a.outcome, step=a.step)
+            for a in asked
+        ],
         num_notes=sum(request.asked is Kind.NOTE for request in found.requests()),
         num_alerts=_count(found, "warning", "alert"),
         as_of_step=step,
@@ -97,7 +111,9 @@ def finite(value: float | None) -> float | None:
 
 
 def _best(run: Run) -> float | None:
-    values = [value for _, value in run.index.series("reward_mean") if value is not None and math.isfinite(value)]
+    values = [
+        value for _, value in run.index.series("reward_mean") if value is not None and math.isfinite(value)
+    ]
     if not values:
         return None
     windows = (values[max(0, end - WINDOW) : end] for end in range(min(WINDOW, len(values)), len(values) + 1))
@@ -105,7 +121,11 @@ def _best(run: Run) -> float | None:
 
 
 def _step_s(run: Run, step: int) -> float | None:
-    found = [v for _, v in run.index.series("seconds.total", step - RECENT + 1, step) if v is not None and math.isfinite(v)]
+    found = [
+        v
+        for _, v in run.index.series("seconds.total", step - RECENT + 1, step)
+        if v is not None and math.isfinite(v)
+    ]
     return round(statistics.median(found), 3) if found else None
 
 
@@ -138,7 +158,9 @@ def _warnings(run: Run, step: int, state: str) -> list[str]:
     told: list[str] = []
     if bad := run.index.num_bad_lines():
         told.append(f"{bad} lines of the run's files are no records and were passed over")
-    broken = [key for key in SIGNALS if (value := value_at(run, key, step)) is not None and not math.isfinite(value)]
+    broken = [
+        key for key in SIGNALS if (value := value_at(run, key, step)) is not None and not math.isfinite(value)
+    ]
     if broken:
         told.append(f"not a finite number at step {step}: {', '.join(broken)}")
     step_s = _step_s(run, step)

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from lego_core.store.layout import RunLayout
 
-KEY = re.compile(r"[a-z0-9_]{1,40}(\.[A-Za-z0-9_-]{1,40})?")
+KEY = re.compile(r"[a-z0-9_]{1,40}(\.[A-Za-z0-9_:-]{1,40})?")
 """What a metric may be called; anything else is no metric of ours."""
 Row = tuple[Any, ...]
 Record = dict[str, Any]
