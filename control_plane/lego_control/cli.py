@@ -83,14 +83,17 @@ def quickstart(harness: str | None, sandbox: str | None, seed: int | None, overr
 @click.option(
     "--resume", "run", type=click.Path(path_type=Path), metavar="RUN", help="Continue an interrupted run."
 )
-def train(recipe: Path | None, overrides: tuple[str, ...], seed: int | None, run: Path | None) -> int:
+@click.option("--detach", is_flag=True, help="Return once it has a name; it outlives this terminal.")
+def train(
+    recipe: Path | None, overrides: tuple[str, ...], seed: int | None, run: Path | None, detach: bool
+) -> int:
     """Train by a RECIPE, or go on with a run; a RECIPE beside --resume must be the run's own."""
     settings = [*_settings({"run.seed": seed}), *overrides]
     if run is not None:
-        return _resume(run, recipe, settings)
+        return _resume(run, recipe, settings, detach)
     if recipe is None:
         raise UsageError("lego train got neither RECIPE nor --resume RUN, expected at least one")
-    return _start(recipe, settings)
+    return _start(recipe, settings, detach)
 
 
 @lego.command()
@@ -148,17 +151,15 @@ def _settings(chosen: dict[str, Any]) -> list[str]:
     return [f"{key}={value}" for key, value in chosen.items() if value is not None]
 
 
-def _start(recipe: Path, settings: list[str]) -> int:
-    from lego_control.supervisor import train as run_core
+def _start(recipe: Path, settings: list[str], detach: bool = False) -> int:
     from lego_core.config import load_recipe
 
     load_recipe(recipe, settings)  # a recipe that is wrong is refused at once, by us
     flags = [part for setting in settings for part in ("--set", setting)]
-    return run_core(["--recipe", str(recipe), *flags], _console())
+    return _run(["--recipe", str(recipe), *flags], detach)
 
 
-def _resume(run: Path, recipe: Path | None, settings: list[str]) -> int:
-    from lego_control.supervisor import train as run_core
+def _resume(run: Path, recipe: Path | None, settings: list[str], detach: bool) -> int:
     from lego_core.config import load_recipe, recipe_changes
     from lego_core.store import RunReader
 
@@ -172,7 +173,20 @@ def _resume(run: Path, recipe: Path | None, settings: list[str]) -> int:
             f"{run} keeps the recipe it was started with, and {recipe} differs in {'; '.join(changes)}; "
             "leave RECIPE out, or start a new run with it"
         )
-    return run_core(["--resume", str(run)], _console())
+    return _run(["--resume", str(run)], detach)
+
+
+def _run(arguments: list[str], detach: bool) -> int:
+    if not detach:
+        from lego_control.supervisor import train as run_core
+
+        return run_core(arguments, _console())
+    from lego_control.control import myself
+    from lego_control.detached import start
+
+    run = start(arguments, who=myself(), via="cli", why="lego train --detach")
+    click.echo(f"{run} runs, detached\n  lego show {run}\n  lego stop {run} --why '…'")
+    return 0
 
 
 def _builtin_recipe(name: str) -> Path:
