@@ -28,7 +28,7 @@ SECRETS = {
     "npm-token": "npm_" + "h7" * 18,
     "pypi-token": "pypi-" + "i8" * 30,
     "stripe-key": "sk_live_" + "j9" * 10,
-    "json-web-token": "eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl",
+    "json-web-token": "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl",
     "bearer": "Bearer " + "k0" * 15,
     "url-password": "alice:hunter2hunter2",
     "assigned": "password = " + "l1" * 10,

@@ -107,7 +107,7 @@ def value_at(run: Run, key: str, step: int) -> float | None:
 
 def finite(value: float | None) -> float | None:
     """JSON has no NaN: what is no number is null, and a warning says so."""
-    return None if value is None or not math.isfinite(value) else value
+    return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
 
 
 def _best(run: Run) -> float | None:

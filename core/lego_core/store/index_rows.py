@@ -93,7 +93,7 @@ def _events(records: Iterable[Record]) -> Iterator[Row]:
     stage: tuple[Row, Record] | None = None
     for record in records:
         time, kind, fields = record.get("time"), record.get("kind"), record.get("fields")
-        if not _fits(time) or not isinstance(kind, str) or not isinstance(fields, dict):
+        if not _fits(time) or not isinstance(kind, str) or not kind.isascii() or not isinstance(fields, dict):
             continue
         told = cast(Record, fields)
         step = told.get("step") if _fits(told.get("step")) else None
@@ -105,9 +105,15 @@ def _events(records: Iterable[Record]) -> Iterator[Row]:
         yield *stage[0], json.dumps(stage[1])
 
 
+def _storable(value: Any) -> Any:
+    """Text without lone surrogates, which JSON may hold and SQLite may not."""
+    is_odd = isinstance(value, str) and not value.isascii()
+    return value.encode("utf-8", "replace").decode() if is_odd else value
+
+
 def _trajectories(records: Iterable[Record]) -> Iterator[Row]:
     for record in records:
-        values = [record.get(name) for name in _ENTRY]
+        values = [_storable(record.get(name)) for name in _ENTRY]
         if type(values[0]) is str and all(v is None or type(v) is str or _fits(v) for v in values):
             yield (None, *values)
 
