@@ -199,6 +199,12 @@ class WatchdogPolicy(Section):
     """Warnings here, failures in `lego check`."""
 
 
+class ValidationConfig(Section):
+    """What `lego validate` may find broken: check by name → why that is right here. Shown everywhere."""
+
+    waive: dict[str, str] = {}
+
+
 class Recipe(Section):
     """A whole run."""
 
@@ -212,6 +218,7 @@ class Recipe(Section):
     engine: EngineConfig = EngineConfig()
     eval: EvalConfig = EvalConfig()
     watchdog: WatchdogPolicy = WatchdogPolicy()
+    validation: ValidationConfig = ValidationConfig()
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:

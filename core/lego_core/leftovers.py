@@ -44,6 +44,11 @@ def end_leftovers() -> int:
     return ended
 
 
+def count_leftovers() -> int:
+    """Processes of dead launches that still run; ends none."""
+    return sum(pid != os.getpid() and not _is_alive(launch) for pid, launch in _marked_processes())
+
+
 def _marked_processes() -> Iterator[tuple[int, int]]:
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from lego_control.ci.publish import Outputs, outputs
+from lego_control.validate.command import validate
 
 RUN = click.Path(path_type=Path)
 POLICY = click.option(
@@ -126,4 +127,4 @@ def wait(run: Path, timeout: str | None) -> int:
     return wait_for(run, timeout)
 
 
-COMMANDS = [diagnose, check, gate, wait]
+COMMANDS = [diagnose, check, gate, wait, validate]

@@ -29,12 +29,13 @@ def centred_median(values: Floats, half: int) -> Floats:
 
 
 def noise_of(values: Floats) -> tuple[float, float]:
-    """Robust standard deviation about a slow level, and lag-1 autocorrelation in [0, 0.8].
+    """Standard deviation about a slow level, and lag-1 autocorrelation in [0, 0.8].
 
-    The level is a running median, so that neither a trend nor a step in it counts as noise.
+    The level is a running median, so that neither a trend nor a step in it counts as noise. Of the robust and
+    the plain standard deviation the larger: where most steps earn nothing, the robust one sees no noise at all.
     """
     rest = values - _level(values)
-    sd = MAD_TO_SD * float(np.median(np.abs(rest - np.median(rest))))
+    sd = max(MAD_TO_SD * float(np.median(np.abs(rest - np.median(rest)))), float(rest.std()))
     if len(rest) < 4 or not rest.any():
         return sd, 0.0
     centred = rest - rest.mean()

@@ -1,0 +1,1 @@
+"""One check a file; `lego_control.validate.plan` says which run when."""

@@ -1,0 +1,32 @@
+"""Disk: an estimate of a run's checkpoints and trajectories against what is free where runs are written."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from lego_control.validate.base import Broken, Ground
+from lego_control.validate.model import model_dir, weight_bytes
+
+GIB = 2**30
+BYTES_PER_TOKEN = 40
+"""Ids, log-probabilities, routes and text of one sampled token and its context, compressed."""
+
+
+def run(ground: Ground) -> str:
+    recipe = ground.recipe
+    folder = model_dir(ground)
+    weights = weight_bytes(folder) if folder else 20 * 2**20
+    rollouts = recipe.train.steps * recipe.rollout.groups_per_step * recipe.rollout.group_size
+    wanted = (
+        weights * 6 * (recipe.train.keep_checkpoints + 1)
+        + rollouts * recipe.rollout.max_tokens * BYTES_PER_TOKEN
+    )
+    runs = Path(recipe.run.runs_dir).absolute()
+    free = shutil.disk_usage(next(p for p in (runs, *runs.parents) if p.exists())).free
+    if wanted > free:
+        raise Broken(
+            f"a run takes up to {wanted / GIB:.1f} GiB in {runs}, {free / GIB:.1f} GiB are free",
+            "free some space, choose another run.runs_dir, or lower train.keep_checkpoints",
+        )
+    return f"at most {wanted / GIB:.1f} GiB of {free / GIB:.1f} GiB that are free"

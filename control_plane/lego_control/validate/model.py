@@ -1,0 +1,24 @@
+"""The starting policy's folder, if it is there without being built."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from lego_control.validate.base import Ground
+
+
+def model_dir(ground: Ground) -> Path | None:
+    """The checkpoint folder; for the tiny policy the one the core's proofs have built, else None."""
+    if ground.recipe.model.path != "tiny":
+        return Path(ground.recipe.model.path)
+    marker = ground.scratch / "model_dir"
+    return Path(marker.read_text()) if marker.exists() else None
+
+
+def weight_bytes(folder: Path) -> int:
+    """Size of the weight files, whatever their format."""
+    files = [*folder.glob("*.safetensors"), *folder.glob("*.bin")]
+    return sum(path.stat().st_size for path in files) or int(
+        json.loads((folder / "config.json").read_text()).get("hidden_size", 0) ** 2
+    )
