@@ -12,6 +12,7 @@ import secrets
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, cast
 
 from lego_core.health.findings import Diagnosis
 from lego_core.store import IndexEntry, RunReader
@@ -90,8 +91,23 @@ def _sample(index: tuple[IndexEntry, ...], step: int) -> list[IndexEntry]:
 
 
 def _rollout(trajectory: Trajectory) -> str:
-    said = (json.dumps(message, ensure_ascii=False, default=str) for message in trajectory.messages[1:])
-    return "".join(c for c in "\n".join(said) if c == "\n" or unicodedata.category(c)[0] != "C")
+    shown = (_clean(message) for message in trajectory.messages[1:])
+    return "\n".join(json.dumps(message, ensure_ascii=False, default=str) for message in shown)
+
+
+def _clean(value: Any) -> Any:
+    """Texts at any depth without control, format and direction characters; JSON would only spell them out."""
+    if isinstance(value, str):
+        return _plain(value)
+    if isinstance(value, list):
+        return [_clean(item) for item in cast(list[Any], value)]
+    if isinstance(value, dict):
+        return {_plain(str(key)): _clean(item) for key, item in cast(dict[Any, Any], value).items()}
+    return value
+
+
+def _plain(text: str) -> str:
+    return "".join(char for char in text if char == "\n" or unicodedata.category(char)[0] != "C")
 
 
 def _anthropic(url: str, model: str, system: str, shown: str, max_tokens: int) -> Opinion:
@@ -132,8 +148,7 @@ def _openai(url: str, model: str, system: str, shown: str, max_tokens: int) -> O
 
 
 def _opinion(model: str, text: str, tokens: int) -> Opinion:
-    clean = "".join(c for c in text if c == "\n" or unicodedata.category(c)[0] != "C")
-    return Opinion(model="".join(c for c in model if c.isprintable())[:100], text=clean, tokens=tokens)
+    return Opinion(model=_plain(model)[:100], text=_plain(text), tokens=tokens)
 
 
 def _no_answer(service: str, error: Exception) -> InfrastructureError:

@@ -5,9 +5,10 @@ Pure functions. A drop needs all of these, because each alone cries wolf on some
     for long      12 of the last 15 steps below half of the peak       a dip of 11 steps is no collapse
     now           so is the median of the last five                    a recovery under way is none either
     deep          the mean of the 15 below 0.35 of the peak            a harder pool is none
-    beyond noise  that mean 4 of its standard deviations below it      neither is a noisy curve
+    beyond noise  that mean 6 of its standard deviations below it      neither is a noisy curve
 
-The peak is the largest running median of 15 (5 at the beginning) before those 15 steps, so that one lucky step
+Six, because the peak is the luckiest of many windows: sixteen rollouts a step at 5 % pass four. The peak is the
+largest running median of 15 (5 at the beginning) before those 15 steps, so that one lucky step
 is no peak. Noise is measured on the raw curve with its autocorrelation, and never taken for less than
 what so many coin flips have. Rates on the corpus: `lego_core/health/README.md`.
 """
@@ -29,7 +30,9 @@ PEAK_WINDOW = 15
 PEAK_LEAST = 5
 LOW = 0.5
 DEEP = 0.35
-SIGMAS = 4.0
+SIGMAS = 6.0
+ALIKE = 1.5
+"""Siblings of a group are more alike than coins: their mean varies by so much more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +92,7 @@ def _sd(history: Floats, peak: float, graded: Floats, count: int) -> float:
     sd, phi = noise_of(history)
     known = graded[np.isfinite(graded)]
     num_coins = float(np.median(known)) if len(known) else 1.0
-    coins = math.sqrt(max(peak * (1 - peak), 0.0) / max(num_coins, 1.0))
+    coins = ALIKE * math.sqrt(max(peak * (1 - peak), 0.0) / max(num_coins, 1.0))
     return sd_of_mean(max(sd, coins), phi, count)
 
 

@@ -13,7 +13,11 @@ def run(ground: Ground) -> str:
     if folder is None:
         raise Skip("the tiny policy is not built yet; it is proven when it is")
     try:
-        renderer = Renderer.load(folder, max_model_len=ground.recipe.engine.max_model_len)
+        renderer = Renderer.load(
+            folder,
+            max_model_len=ground.recipe.engine.max_model_len,
+            template_options=ground.recipe.model.template_options,
+        )
     except LegoError as error:
         raise Broken(str(error), "give the chat template the checkpoint was published with") from error
     return f"template and parser agree; replies begin behind {len(renderer.generation_prompt)} ids"
