@@ -159,3 +159,7 @@ class SandboxBackend(Protocol):
     async def reap(self, label: str | None = None) -> int:
         """Remove what processes that ended left behind, of a run or of all runs; how many there were."""
         ...
+
+    async def close(self) -> None:
+        """Remove what was prepared and nobody opened; raises SetupError."""
+        ...

@@ -117,6 +117,9 @@ class BubblewrapBackend:
     async def reap(self, label: str | None = None) -> int:
         return await runtime.reap(label)
 
+    async def close(self) -> None:
+        """Nothing is prepared."""
+
 
 @asynccontextmanager
 async def _open(spec: SandboxSpec) -> AsyncGenerator[BubblewrapSandbox]:

@@ -14,8 +14,10 @@ from lego_harness.sandbox.bwrap_argv import missing_programs
 BACKENDS = ("auto", "docker", "gvisor", "bubblewrap")
 
 
-def choose_backend(name: str) -> SandboxBackend:
+def choose_backend(name: str, *, warm: int = 0) -> SandboxBackend:
     """The backend called `name`; `auto` prefers a Docker engine that answers, then bubblewrap.
+
+    `warm` containers are started ahead of an agent phase, until the backend is closed.
 
     Raises UsageError for an unknown name, SetupError when `auto` finds neither.
     """
@@ -27,12 +29,12 @@ def choose_backend(name: str) -> SandboxBackend:
     from lego_harness.sandbox.docker import DockerBackend
 
     if name == "docker":
-        return DockerBackend()
+        return DockerBackend(warm=warm)
     if name == "gvisor":
-        return DockerBackend(runtime="runsc")
+        return DockerBackend(runtime="runsc", warm=warm)
     fault = docker_engine.fault()
     if fault is None:
-        return DockerBackend()
+        return DockerBackend(warm=warm)
     if missing := missing_programs():
         raise SetupError(
             f"no sandbox backend: Docker: {fault}; bubblewrap: {', '.join(missing)} not on PATH; "

@@ -16,8 +16,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 
 from lego_harness.errors import SandboxEnded, SetupError
@@ -27,6 +27,7 @@ from lego_harness.sandbox import docker_engine as engine
 from lego_harness.sandbox.archive import pack, unpack
 from lego_harness.sandbox.base import MAX_EXPORT_BYTES, WORKSPACE, ExecResult, Phase, SandboxSpec, Standing
 from lego_harness.sandbox.docker_guard import Guard
+from lego_harness.sandbox.docker_spares import Spare, Spares
 from lego_harness.sandbox.docker_watch import EngineWatch
 from lego_harness.sandbox.processes import Ended, run_bounded
 
@@ -221,12 +222,16 @@ class DockerBackend:
 
     cannot_hold: tuple[str, ...] = ()
 
-    def __init__(self, *, runtime: str | None = None) -> None:
+    def __init__(self, *, runtime: str | None = None, warm: int = 0) -> None:
         self.name = "gvisor" if runtime == "runsc" else "docker"
         self._runtime = runtime
         """OCI runtime as the engine calls it; None for the engine's own choice."""
         self._watch = EngineWatch(engine.host())
         self._guard = Guard()
+        self._spares = Spares(warm, self._spare)
+        self._around_spares = ExitStack()
+        """Guard and watch, for as long as there may be spares."""
+        self._has_spares = False
 
     async def check(self) -> None:
         fault = await asyncio.to_thread(engine.fault, self._runtime)
@@ -250,11 +255,9 @@ class DockerBackend:
             )
         if spec.network and spec.phase is not Phase.SETUP:
             raise SetupError(f"a network for phase {spec.phase}: only set-up may have one")
-        name = f"lego-{spec.label}-{secrets.token_hex(6)}"
-        owned = f"{container.OWNER_LABEL}={container.labels(spec.label)[container.OWNER_LABEL]}"
-        with self._guard.held(engine.cli(), owned), self._watch.held():
+        with self._held():
             count = await asyncio.to_thread(self._watch.count)
-            starting = asyncio.ensure_future(asyncio.to_thread(_start, name, spec, self._runtime))
+            name, starting = await self._begun(spec, count)
             sandbox = None
             try:
                 state = await asyncio.shield(starting)
@@ -262,12 +265,46 @@ class DockerBackend:
                     name, spec, state, runtime=self._runtime, watch=self._watch, count=count
                 )
                 await _prepare(sandbox, name, spec, state)
+                await self._spares.refill(spec)
                 yield sandbox
             finally:
                 started = (
                     [starting] if sandbox is None or sandbox.moving is None else [starting, sandbox.moving]
                 )
                 await asyncio.shield(self._close(name, spec, started, count))
+
+    async def _begun(self, spec: SandboxSpec, count: int) -> tuple[str, asyncio.Future[engine.State]]:
+        """A container's name and its start: under way, or over long ago."""
+        if spare := await self._spares.take(spec, count):
+            over: asyncio.Future[engine.State] = asyncio.get_running_loop().create_future()
+            over.set_result(spare.state)
+            return spare.name, over
+        name = _new_name(spec)
+        return name, asyncio.ensure_future(asyncio.to_thread(_start, name, spec, self._runtime))
+
+    async def _spare(self, spec: SandboxSpec) -> Spare:
+        if not self._has_spares:
+            self._around_spares.enter_context(self._held())
+            self._has_spares = True
+        name, count = _new_name(spec), await asyncio.to_thread(self._watch.count)
+        try:
+            state = await asyncio.to_thread(_start, name, spec, self._runtime)
+        except SetupError:
+            await asyncio.to_thread(engine.remove, name, to_the_bone=True)
+            raise
+        return Spare(name=name, state=state, count=count)
+
+    @contextmanager
+    def _held(self) -> Generator[None]:
+        """Nothing is left behind, nothing goes unnoticed."""
+        owned = f"{container.OWNER_LABEL}={container.labels('')[container.OWNER_LABEL]}"
+        with self._guard.held(engine.cli(), owned), self._watch.held():
+            yield
+
+    async def close(self) -> None:
+        await self._spares.close()
+        self._around_spares.close()
+        self._has_spares = False
 
     async def _close(
         self, name: str, spec: SandboxSpec, started: Sequence[asyncio.Future[engine.State]], count: int
@@ -279,6 +316,10 @@ class DockerBackend:
             await asyncio.to_thread(engine.remove, one, to_the_bone=was_interrupted)
         if spec.network:
             await asyncio.to_thread(engine.disconnect, name)
+
+
+def _new_name(spec: SandboxSpec) -> str:
+    return f"lego-{spec.label}-{secrets.token_hex(6)}"
 
 
 def _successor(name: str) -> str:

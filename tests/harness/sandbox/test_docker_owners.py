@@ -144,3 +144,35 @@ async def test_gvisor_is_refused_clearly_by_an_engine_without_it() -> None:
 
 def engine(words: list[str]) -> str:
     return subprocess.run(["docker", *words], capture_output=True, text=True, check=True).stdout
+
+
+async def test_a_prepared_container_is_taken_once_filled_when_taken_and_removed_when_nobody_does(
+    spec: Spec, label: str
+) -> None:
+    backend = DockerBackend(warm=1)
+    async with backend.open(spec(phase=Phase.AGENT)):
+        first = await _names(backend, label, count=2)
+    (spare,) = await _names(backend, label, count=1)
+    assert spare in first
+    async with backend.open(spec(phase=Phase.AGENT, files={"b": b"2\n"})) as sandbox:
+        assert spare in await _names(backend, label, count=2)
+        assert await sandbox.export() == {"b": b"2\n"}
+    async with backend.open(spec(phase=Phase.AGENT, limits=Limits(pids=99))):
+        assert spare not in await _names(backend, label, count=2)
+    (dead,) = await _names(backend, label, count=1)
+    engine(["kill", dead])
+    async with backend.open(spec(phase=Phase.AGENT, limits=Limits(pids=99))) as sandbox:
+        assert (await sandbox.exec(["cat", "a.txt"], timeout_s=20)).stdout == "hello\n"
+    await backend.close()
+    assert await backend.standing(label) == []
+
+
+async def _names(backend: DockerBackend, label: str, *, count: int) -> set[str]:
+    """The run's containers, once there are that many and all have started."""
+    async with asyncio.timeout(100):
+        while True:
+            names = {one.name for one in await backend.standing(label)}
+            states = [docker_engine.state(name) for name in names]
+            if len(names) == count and all(state and state.is_running for state in states):
+                return names
+            await asyncio.sleep(0.05)
