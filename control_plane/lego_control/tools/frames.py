@@ -79,7 +79,8 @@ def _entry(run: Run, handle: str) -> IndexEntry | None:
     names = ("id", "file", "offset", "length", "step", "task", "stop_reason", "reward", "sampled")
     told: dict[str, Any] = dict(zip(names, found[0], strict=True))
     try:
-        return IndexEntry(**{**told, "stop_reason": StopReason(told["stop_reason"])})
+        told["stop_reason"] = StopReason(told["stop_reason"])
+        return IndexEntry(**told)
     except ValueError as error:
         raise Refusal(
             "other_version", "the run was written by another version", "read it with that version"
