@@ -1,0 +1,157 @@
+"""What the live display costs on a long run: 5,000 steps, 320,000 rollouts, 2.5 million turns.
+
+    python -m benchmarks.watch            writes the run into a temporary folder, measures, prints a table
+
+Owns the run and the measurements. The records of a step are the real writer's; its trajectories are stored
+once and every step's index points at them, so that the index has its full size and the disk does not.
+Times are CPU seconds of the display's process, so that a busy machine does not change them much, and wall
+seconds beside them. Textual's own DataTable with the same rows is the comparison.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from textual.app import App
+from textual.widgets import DataTable
+
+from lego_control.demo_runs.stories import STORIES
+from lego_control.demo_runs.write import write_story, write_tokenizer
+from lego_tui.app import Watch
+from lego_tui.feed.fleet import Fleet
+
+STEPS, ROLLOUTS = 5000, 64
+SCREENS = (
+    ("2", "Run"),
+    ("3", "Step"),
+    ("4", "Trajectory"),
+    ("5", "Health"),
+    ("6", "Sandboxes"),
+    ("7", "Pool"),
+)
+FOLLOWED_S = 10
+DATA_TABLE_ROWS = 5000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One measurement."""
+
+    what: str
+    cpu_s: float
+    wall_s: float
+    aim: str = ""
+
+
+def long_run(folder: Path, steps: int = STEPS, rollouts: int = ROLLOUTS) -> Path:
+    """A run of that size."""
+    run = write_story(folder, STORIES[0], model=write_tokenizer(folder), steps=4)
+    records = [json.loads(line) for line in (run / "steps.jsonl").read_text().splitlines()]
+    entries = [json.loads(line) for line in (run / "trajectories" / "index.jsonl").read_text().splitlines()]
+    with (run / "steps.jsonl").open("a") as file:
+        for step in range(5, steps + 1):
+            ids = [f"s{step:05d}.g{n // 8:02d}.r{n % 8}" for n in range(rollouts)]
+            file.write(json.dumps({**records[step % 4], "step": step, "trained_rollouts": ids}) + "\n")
+    with (run / "trajectories" / "index.jsonl").open("a") as file:
+        for step in range(5, steps + 1):
+            for n in range(rollouts):
+                entry = {**entries[(step * rollouts + n) % len(entries)], "step": step}
+                entry |= {
+                    "id": f"s{step:05d}.g{n // 8:02d}.r{n % 8}",
+                    "task": f"train-{(step * 8 + n // 8) % 2699:04d}",
+                }
+                file.write(json.dumps(entry) + "\n")
+    return run
+
+
+async def measure(run: Path) -> list[Row]:
+    """Open, visit every screen, follow."""
+    rows: list[Row] = []
+    clock = _Clock()
+    app = Watch(Fleet(run))
+    async with app.run_test(size=(120, 36)) as pilot:
+        while app.state.run is None or not len(app.state.run.steps) or not app.num_draws:
+            await pilot.pause(0.01)
+        rows.append(clock.row("first picture with numbers", "≤ 1 s"))
+        while app.state.fleet.is_behind:
+            await pilot.pause(0.05)
+        rows.append(clock.row("the whole index read, in the background"))
+        for key, title in SCREENS:
+            clock = _Clock()
+            await pilot.press(key)
+            rows.append(clock.row(f"screen {title}", "≤ 0.2 s"))
+            while app.is_reading or app.page.needs():
+                await pilot.pause(0.02)
+        await pilot.press("2")
+        clock, draws = _Clock(), app.num_draws
+        for n in range(FOLLOWED_S):
+            _append_step(run, STEPS + 1 + n)
+            await asyncio.sleep(1)
+        followed = clock.row(
+            f"following a step a second for {FOLLOWED_S} s ({app.num_draws - draws} redraws)", "CPU ≤ 5 %"
+        )
+        rows.append(followed)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return [*rows, Row(what=f"memory at its highest: {memory:.0f} MB", cpu_s=0, wall_s=0, aim="≤ 300 MB")]
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.monotonic(), time.process_time()
+
+    def row(self, what: str, aim: str = "") -> Row:
+        return Row(
+            what=what, cpu_s=time.process_time() - self._cpu, wall_s=time.monotonic() - self._wall, aim=aim
+        )
+
+
+def _append_step(run: Path, step: int) -> None:
+    last = json.loads((run / "steps.jsonl").read_bytes()[-8192:].splitlines()[-1])
+    with (run / "steps.jsonl").open("a") as file:
+        file.write(json.dumps({**last, "step": step}) + "\n")
+
+
+class _Table(App[None]):
+    """The same numbers in Textual's DataTable."""
+
+    def compose(self) -> Any:
+        yield DataTable()
+
+    def on_mount(self) -> None:
+        table = self.query_one(DataTable)
+        table.add_columns(*"abcdefgh")
+        for step in range(DATA_TABLE_ROWS):
+            table.add_row(*(f"{step}.{n}" for n in range(8)))
+
+
+async def compare() -> Row:
+    """First picture of a DataTable of as many rows as the run has steps."""
+    clock, app = _Clock(), _Table()
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+    return clock.row(f"Textual's DataTable with {DATA_TABLE_ROWS:,} rows of 8")
+
+
+def report(rows: list[Row]) -> str:
+    """A Markdown table."""
+    lines = ["| what | CPU s | wall s | aim |", "| --- | --- | --- | --- |"]
+    return "\n".join([*lines, *(f"| {r.what} | {r.cpu_s:.2f} | {r.wall_s:.2f} | {r.aim} |" for r in rows)])
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        rows = asyncio.run(measure(long_run(Path(folder))))
+    sys.stdout.write(report([*rows, asyncio.run(compare())]) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,158 @@
+"""The commands that look at runs while they go on, and the one that writes examples to look at.
+
+As in `cli.py`, what a command needs is imported when it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from lego_harness.errors import UsageError
+
+THEMES = click.Choice(["lego-dark", "lego-light", "lego-contrast", "lego-okabe"])
+RUNS_DIR = Path("runs")
+JSON = click.option("--json", "for_programs", is_flag=True, help="One JSON object a line.")
+
+
+@click.command()
+@click.argument("path", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--allow-control", is_flag=True, help="Let ctrl+s ask a run to stop, by its name.  [default: only look]"
+)
+@click.option(
+    "--ascii", "ascii_only", is_flag=True, help="Draw in ASCII.  [default: where the locale is not UTF-8]"
+)
+@click.option(
+    "--theme", type=THEMES, default="lego-dark", show_default=True, help="Colours; NO_COLOR is respected."
+)
+@click.option(
+    "--web", is_flag=True, help="Show it in a browser on this machine, read-only, behind a secret address."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of --web.  [default: any]")
+def watch(path: Path | None, allow_control: bool, ascii_only: bool, theme: str, web: bool, port: int) -> int:
+    """Watch the runs in PATH (a folder of runs, or one run) in the terminal. Without PATH those in ./runs."""
+    root = _existing(path or RUNS_DIR)
+    if web:
+        if allow_control:
+            raise UsageError("--web only looks: --allow-control goes with the terminal")
+        from lego_tui.web import serve
+
+        command = [sys.executable, "-m", "lego_control", "watch", str(root.resolve()), "--theme", theme]
+        return serve(command, port=port, say=click.echo)
+    from lego_tui.app import Watch
+    from lego_tui.ascii import is_needed
+    from lego_tui.feed.fleet import Fleet
+
+    Watch(
+        Fleet(root), allow_control=allow_control, ascii_only=ascii_only or is_needed(), theme_name=theme
+    ).run()
+    return 0
+
+
+@click.command()
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "-n", "--last", type=click.IntRange(min=0), help="Begin with the last so many steps.  [default: all]"
+)
+@click.option("--no-follow", is_flag=True, help="Print what is there and end.")
+@JSON
+def tail(run: Path | None, last: int | None, no_follow: bool, for_programs: bool) -> int:
+    """Print what happens in a RUN, line by line, until it has ended. Without RUN the newest in ./runs."""
+    from rich.console import Console
+
+    from lego_core.store import newest_run
+    from lego_tui.feed.run import RunFeed
+    from lego_tui.tail_lines import line, news
+
+    root = _existing(run or newest_run(RUNS_DIR))
+    if not (root / "run.json").exists():
+        raise UsageError(f"{root} is no run: it has no run.json; expected a folder made by lego train")
+    feed, console = RunFeed(root), Console(highlight=False)
+    try:
+        for item in news(feed, last=last, follow=not no_follow):
+            if for_programs:
+                click.echo(item.as_json())
+            else:
+                console.print(line(item, feed), soft_wrap=True)
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+@click.command()
+@click.argument("path", required=False, type=click.Path(path_type=Path))
+@click.option("--once", is_flag=True, help="Print one table and end.")
+@JSON
+def top(path: Path | None, once: bool, for_programs: bool) -> int:
+    """The runs in PATH as a table that renews itself. Without PATH those in ./runs."""
+    from rich.console import Console
+    from rich.live import Live
+
+    from lego_tui.feed.fleet import Fleet
+    from lego_tui.top import catch_up, facts, table
+
+    fleet, console = Fleet(_existing(path or RUNS_DIR)), Console()
+    catch_up(fleet)
+    if for_programs:
+        for run in fleet.runs.values():
+            click.echo(json.dumps(facts(run), allow_nan=False))
+    elif once or not console.is_terminal:
+        console.print(table(fleet, console.width), no_wrap=True)
+    else:
+        try:
+            with Live(table(fleet, console.width), console=console, auto_refresh=False) as live:
+                while True:
+                    time.sleep(1)
+                    fleet.poll()
+                    live.update(table(fleet, console.width), refresh=True)
+        except KeyboardInterrupt:
+            return 130
+    return 0
+
+
+@click.command("demo-runs")
+@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--only", "names", multiple=True, metavar="NAME", help="healthy, environment-failure, collapse, …"
+)
+@click.option("--steps", type=click.IntRange(min=4), default=24, show_default=True, help="Steps of each run.")
+@click.option("--live", metavar="NAME", help="Write one run at the pace of a live one instead.")
+@click.option("--seconds-per-step", type=click.FloatRange(min=0), default=3.0, show_default=True)
+@JSON
+def demo_runs(
+    out: Path,
+    names: tuple[str, ...],
+    steps: int,
+    live: str | None,
+    seconds_per_step: float,
+    for_programs: bool,
+) -> int:
+    """Write simulated example runs into OUT: one healthy, four that went bad, for lego watch."""
+    from lego_control.demo_runs.write import write_demo_runs, write_live
+
+    if live:
+        run = write_live(out, live, steps=steps, seconds_per_step=seconds_per_step)
+        click.echo(json.dumps({"run": str(run)}) if for_programs else f"{run}")
+        return 0
+    for story, run in write_demo_runs(out, names, steps):
+        said = {"run": str(run), "name": story.name, "planted": story.says}
+        click.echo(json.dumps(said) if for_programs else f"{story.name:20}  {run}")
+    if not for_programs:
+        click.echo(f"\nLook at them with: lego watch {out}\nOne is healthy; why did each other go bad?")
+    return 0
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_dir():
+        raise UsageError(
+            f"{path} is no folder; expected a folder of runs, or a run: lego demo-runs DIR writes examples"
+        )
+    return path
+
+
+COMMANDS = [watch, tail, top, demo_runs]

@@ -1,0 +1,95 @@
+"""`lego tail`, `lego top` and `lego demo-runs`, as a person or a program types them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from lego_control.cli import main
+from lego_core.store import RunReader, RunWriter
+from tests.support.runs import recipe, step, write_run
+
+
+def test_tail_prints_steps_evaluations_and_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tail", str(write_run(tmp_path))]) == 0
+    out = capsys.readouterr().out
+    assert "step    3/3" in out
+    assert "held-out at step 3: 75.0% of 64" in out
+    assert out.splitlines()[-1].startswith("end: status finished")
+
+
+def test_tail_for_programs_is_one_object_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tail", str(write_run(tmp_path)), "--json", "-n", "1"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [item["step"] for item in told if item["kind"] == "step"] == [3]
+    assert told[-1] == {"kind": "end", "status": "finished", "reason": "", "steps": 3}
+
+
+def test_tail_follows_a_run_to_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    writer = RunWriter.create(tmp_path, recipe())
+    writer.append_step(step(1))
+    codes: list[int] = []
+    following = threading.Thread(
+        target=lambda: codes.append(main(["tail", str(writer.layout.root), "--json"]))
+    )
+    following.start()
+    writer.append_step(step(2))
+    writer.close("failed", "the disk is full")
+    following.join(timeout=60)
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert codes == [0]
+    assert [item["step"] for item in told if item["kind"] == "step"] == [1, 2]
+    assert told[-1]["reason"] == "the disk is full"
+
+
+def test_top_names_every_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [write_run(tmp_path), write_run(tmp_path)]
+    assert main(["top", str(tmp_path), "--json"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {item["name"] for item in told} == {run.name for run in runs}
+    assert [item["reward_mean"] for item in told] == pytest.approx([0.3, 0.3])
+    assert main(["top", str(tmp_path), "--once"]) == 0
+    assert "✓ finished" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["watch", "tail", "top"])
+def test_a_folder_that_is_not_there_is_one_line(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, str(tmp_path / "none")]) == 2
+    assert "is no folder" in capsys.readouterr().err
+
+
+def test_web_refuses_control(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", str(tmp_path), "--web", "--allow-control"]) == 2
+    assert "--web only looks" in capsys.readouterr().err
+
+
+def test_demo_runs_are_the_same_every_time_and_keep_every_token(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        assert main(["demo-runs", str(tmp_path / folder), "--only", "reward-hack", "--steps", "4"]) == 0
+    files = [sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file())]
+    for path in files[0]:
+        if path.name != "run.json":  # which names its own folder
+            assert (tmp_path / "one" / path).read_bytes() == (tmp_path / "two" / path).read_bytes(), path
+    reader = RunReader(tmp_path / "one" / "reward-hack")
+    index = reader.trajectory_index()
+    for record in reader.steps():
+        assert record.sampled == record.trained + sum(record.masked.values())
+        assert record.sampled == sum(entry.sampled for entry in index if entry.step == record.step)
+    for entry in index[:40]:
+        trajectory = reader.load(entry)
+        assert sum(int(branch.mask.sum()) for branch in trajectory.branches) == trajectory.num_sampled
+
+
+def test_demo_runs_never_write_over_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "collapse").mkdir()
+    assert main(["demo-runs", str(tmp_path), "--only", "collapse"]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert main(["demo-runs", str(tmp_path), "--only", "nope"]) == 2
+    assert "expected one of healthy" in capsys.readouterr().err

@@ -1,0 +1,271 @@
+"""Every key does what the help screen says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lego_core.store import RunWriter
+from lego_core.store.mailbox import Asked, requests
+from lego_tui.help_text import GLOBAL, PAGES
+from lego_tui.palette import THEMES
+from tests.support.runs import recipe, step
+from tests.support.watching import watched
+
+
+async def test_numbers_lead_to_screens_and_escape_back(demo: Path) -> None:
+    async with watched(demo) as hand:
+        for key, title in zip(
+            "1234567", ("Fleet", "Run", "Step", "Trajectory", "Health", "Sandboxes", "Pool"), strict=True
+        ):
+            assert f"LEGO  {title}" in await hand.press(key)
+        assert "LEGO  Run" in await hand.press("escape")
+        assert "LEGO  Fleet" in await hand.press("escape")
+        assert "LEGO  Fleet" in await hand.press("escape")
+
+
+async def test_enter_goes_from_the_fleet_to_a_single_rollout(demo: Path) -> None:
+    async with watched(demo) as hand:
+        assert "LEGO  Run ▸ misaligned-routes" in await hand.press("enter")
+        assert "LEGO  Step" in await hand.press("enter")
+        assert "LEGO  Group" in await hand.press("enter")
+        assert "s00012.g00.r0" in await hand.press("enter")
+        for title in ("Group", "Step", "Run", "Fleet"):
+            assert f"LEGO  {title}" in await hand.press("escape")
+
+
+async def test_the_cursor_moves_by_letters_arrows_and_pages(demo: Path) -> None:
+    async with watched(demo) as hand:
+        lines = hand.app.page.query_one("#fleet-lines")
+        for keys, at in ((("j",), 1), (("down",), 2), (("k",), 1), (("up",), 0), (("end",), 4), (("home",), 0), (("G",), 4), (("pageup",), 0), (("pagedown",), 4)):  # fmt: skip
+            await hand.press(*keys)
+            assert lines.cursor == at, keys
+
+
+async def test_the_mouse_chooses_and_opens(demo: Path) -> None:
+    async with watched(demo) as hand:
+        await hand.pilot.click("#fleet-lines", offset=(3, 3))
+        await hand.settle()
+        assert hand.app.page.query_one("#fleet-lines").cursor == 2
+        await hand.pilot.click("#fleet-lines", offset=(3, 3))
+        await hand.settle()
+        assert "LEGO  Run ▸ collapse" in hand.text
+
+
+async def test_a_filter_keeps_or_leaves_out_and_escape_clears_it(demo: Path) -> None:
+    async with watched(demo) as hand:
+        await hand.press("slash")
+        kept = await hand.type("coll")
+        assert "collapse" in kept
+        assert "healthy" not in kept
+        assert "healthy" in await hand.press("escape")
+        await hand.press("slash")
+        await hand.type("!collapse")
+        assert [run.name for run in hand.app.page._shown] == [
+            "misaligned-routes", "reward-hack", "environment-failure", "healthy",
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("step 3", "▸ step 3"),
+        ("metric grad", "grad_norm"),
+        ("open s00002.g01.r3", "s00002.g01.r3"),
+        ("run coll", "▸ collapse"),
+        ("pool", "LEGO  Pool"),
+        ("theme lego-light", "theme lego-light"),
+        ("step 99", "no step '99' here"),
+        ("metric nothing", "no metric"),
+        ("open x", "no rollout 'x'"),
+        ("run zzz", "no run 'zzz'"),
+        ("theme x", "themes: lego-dark"),
+        ("stop", "read-only"),
+        ("dance", "no command 'dance'"),
+    ],
+)
+async def test_a_command_does_what_it_says_or_says_why_not(demo: Path, command: str, shown: str) -> None:
+    async with watched(demo, (120, 30)) as hand:
+        await hand.press("2", "colon")
+        text = await hand.type(command)
+        assert shown in text or (shown.startswith("theme l") and hand.app.theme == "lego-light")
+
+
+async def test_columns_sort_and_the_order_turns(demo: Path) -> None:
+    async with watched(demo) as hand:
+        await hand.press("7")
+        page = hand.app.page
+        names = [row.task for row in page._rows]
+        await hand.press("o")
+        assert [row.task for row in page._rows] == names[::-1]
+        await hand.press("full_stop", "full_stop", "full_stop")
+        last = [row.last for row in page._rows]
+        assert last == sorted(last, reverse=True)
+        await hand.press("comma", "comma", "comma", "o")
+        assert [row.task for row in page._rows] == names
+
+
+async def test_follow_and_brackets_and_arrows_choose_the_step(demo: Path) -> None:
+    async with watched(demo) as hand:
+        assert "step 12 (newest)" in await hand.press("2")
+        assert "step 10" in await hand.press("left", "left")
+        assert "step 11" in await hand.press("right")
+        assert "step 10" in await hand.press("3", "left_square_bracket")
+        assert "step 11" in await hand.press("right_square_bracket")
+        assert "step 12 (newest)" in await hand.press("f")
+
+
+async def test_copy_gives_the_handle_of_what_is_selected(demo: Path) -> None:
+    async with watched(demo) as hand:
+        await hand.press("2", "3", "y")
+        assert hand.app.clipboard == "s00012.g00"
+        await hand.press("enter", "j", "y")
+        assert hand.app.clipboard == "s00012.g00.r1"
+
+
+async def test_themes_follow_each_other(demo: Path) -> None:
+    async with watched(demo) as hand:
+        seen = [hand.app.theme]
+        for _ in THEMES[1:]:
+            await hand.press("T")
+            seen.append(hand.app.theme)
+        assert tuple(seen) == THEMES
+
+
+async def test_help_comes_from_everywhere_and_goes_back_there(demo: Path) -> None:
+    async with watched(demo, (120, 90)) as hand:
+        text = await hand.press("5", "question_mark")
+        for key, what in (*GLOBAL, *(pair for pairs in PAGES.values() for pair in pairs)):
+            assert what in text, key
+        assert "LEGO  Health" in await hand.press("escape")
+
+
+async def test_the_palette_goes_to_a_screen_by_name(demo: Path) -> None:
+    async with watched(demo, (100, 30)) as hand:
+        await hand.pilot.press("ctrl+p")
+        await hand.pilot.pause(0.2)
+        await hand.pilot.press(*"pool")
+        for _ in range(300):
+            await hand.pilot.pause(0.02)
+            if "Go to Pool" in hand.text:
+                break
+        await hand.pilot.press("down", "enter")
+        await hand.settle()
+        assert "LEGO  Pool" in hand.text
+
+
+async def test_the_run_screen_scales_smooths_and_leads_to_signals(demo: Path) -> None:
+    async with watched(demo, (100, 30)) as hand:
+        assert "(log)" in await hand.press("2", "g")
+        assert "(log, smoothed)" in await hand.press("x")
+        assert "LEGO  Health" in await hand.press("a")
+
+
+async def test_the_step_screen_hides_flat_groups_and_sorts_the_worst_first(demo: Path) -> None:
+    async with watched(demo) as hand:
+        await hand.press("colon")
+        await hand.type("run reward-hack")
+        await hand.press("3")
+        page = hand.app.page
+        count = len(page._rows)
+        await hand.press("z")
+        assert len(page._rows) < count
+        await hand.press("z", "w")
+        means = [row.mean for row in page._rows]
+        assert means == sorted(means)
+
+
+async def test_a_rollout_is_read_by_turn_sibling_view_and_hit(demo: Path) -> None:
+    async with watched(demo) as hand:
+        await hand.press("2", "colon")
+        await hand.type("open s00002.g01.r0")
+        assert "▸ turn 1" in hand.text
+        first = await hand.press("l", "l")
+        assert "turn 2/" in first
+        assert "turn 1/" in await hand.press("h")
+        assert "s00002.g01.r1" in await hand.press("L")
+        assert "s00002.g01.r0" in await hand.press("H")
+        assert "(thinking, " in await hand.press("r")
+        assert "[tokens]" in await hand.press("t")
+        assert "100.0 % of positions have routes" in hand.text
+        assert "[conversation]" in await hand.press("t")
+        assert "the agent's patch" in await hand.press("d")
+        assert "integrity" in await hand.press("i")
+        await hand.press("escape", "slash")
+        await hand.type("FINAL_OUTPUT")
+        assert "FINAL_OUTPUT" in hand.text
+        await hand.press("n", "N")
+        assert "FINAL_OUTPUT" in hand.text
+
+
+async def test_a_group_shows_its_siblings_and_its_neighbours(demo: Path) -> None:
+    async with watched(demo) as hand:
+        assert "g00 of step" in await hand.press("2", "3", "enter")
+        assert "g01 of step" in await hand.press("right_square_bracket")
+        assert "g00 of step" in await hand.press("left_square_bracket")
+        assert "[diff]" in await hand.press("d")
+
+
+async def test_a_signal_leads_to_its_metric_and_can_be_acknowledged(demo: Path) -> None:
+    async with watched(demo, (120, 40)) as hand:
+        await hand.press("5", "j")
+        assert "(acknowledged)" in await hand.press("a")
+        assert "(acknowledged)" not in await hand.press("a")
+        await hand.press("enter")
+        assert hand.app.state.metric == "expert_overlap"
+        assert "LEGO  Run" in hand.text
+        for key, said in (("b", "lego check"), ("v", "lego validate"), ("e", "lego report")):
+            await hand.press("5")
+            assert said in await hand.press(key)
+
+
+async def test_failures_and_tasks_open_their_rollouts(demo: Path) -> None:
+    async with watched(demo, (120, 40)) as hand:
+        await hand.press("colon")
+        await hand.type("run environment")
+        await hand.press("6")
+        assert "no space left on device" in hand.text
+        assert "LEGO  Trajectory" in await hand.press("enter")
+        assert "LEGO  Group" in await hand.press("7", "enter")
+
+
+async def test_runs_are_marked_pinned_and_compared(demo: Path) -> None:
+    async with watched(demo, (120, 40)) as hand:
+        assert "mark two or more" in await hand.press("c")
+        assert "▸misaligned-routes" in await hand.press("space")
+        await hand.press("j", "space")
+        text = await hand.press("c")
+        assert "LEGO  Compare" in text
+        assert "run.seed" in text or "recipe" in await hand.press("end")
+        assert "★" in await hand.press("escape", "end", "p")
+
+
+async def test_stop_asks_for_the_name_and_leaves_a_request(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path, recipe()) as writer:
+        writer.append_step(step(1))
+        name, root = writer.layout.root.name, writer.layout.root
+        async with watched(root, (120, 30), allow_control=True) as hand:
+            await hand.press("ctrl+s")
+            assert "nothing was asked" in await hand.type("wrong")
+            assert requests(root) == ()
+            await hand.press("ctrl+s")
+            assert "was asked to stop" in await hand.type(name)
+            (request,) = requests(root)
+            assert (request.asked, request.via) == (Asked.STOP, "tui")
+
+
+async def test_without_allow_control_nothing_can_be_stopped(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path, recipe()) as writer:
+        writer.append_step(step(1))
+        async with watched(writer.layout.root, (120, 30)) as hand:
+            assert "read-only" in await hand.press("ctrl+s")
+            assert "RO" in hand.text
+        assert requests(writer.layout.root) == ()
+
+
+async def test_q_leaves(demo: Path) -> None:
+    async with watched(demo) as hand:
+        await hand.pilot.press("q")
+        await hand.pilot.pause()
+        assert not hand.app.is_running

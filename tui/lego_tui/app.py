@@ -1,0 +1,383 @@
+"""`lego watch`: runs, steps, groups and rollouts in a terminal, while they are made.
+
+    Fleet.poll (thread, every second) ──▶ columns ──▶ page.draw (≤ 4 a second) ──▶ terminal
+
+Owns the frame around the pages: which one is shown, the bars, the prompt, the pace. Invariants: files are
+read in a thread, never while a key is handled; the run directory is only read, save for a stop that a
+person asked for by the run's name under `--allow-control`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable
+from functools import partial
+from typing import ClassVar
+
+from textual.app import App, ComposeResult, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
+from textual.screen import Screen
+from textual.widgets import ContentSwitcher
+
+from lego_tui.ascii import AsciiFilter
+from lego_tui.commands import run_command
+from lego_tui.feed.fleet import Fleet
+from lego_tui.feed.index import EVALUATION
+from lego_tui.help_text import TITLES
+from lego_tui.palette import GLYPHS, THEMES, Palette, palette, theme
+from lego_tui.safe import one_line
+from lego_tui.screens.compare import ComparePage
+from lego_tui.screens.fleet import FleetPage
+from lego_tui.screens.group import GroupPage
+from lego_tui.screens.health import HealthPage
+from lego_tui.screens.help import HelpPage
+from lego_tui.screens.page import Page
+from lego_tui.screens.pool import PoolPage
+from lego_tui.screens.run import RunPage
+from lego_tui.screens.sandboxes import SandboxesPage
+from lego_tui.screens.step import StepPage
+from lego_tui.screens.trajectory import TrajectoryPage
+from lego_tui.state import State
+from lego_tui.widgets.bars import Bar, Part, keys
+from lego_tui.widgets.lines import Lines
+from lego_tui.widgets.prompt import Prompt
+
+POLL_S = 1.0
+DRAW_S = 0.25
+"""Least time between two redraws that nobody asked for."""
+PAGES = (
+    FleetPage, RunPage, StepPage, TrajectoryPage, HealthPage, SandboxesPage, PoolPage, GroupPage, ComparePage, HelpPage,
+)  # fmt: skip
+
+
+class Watch(App[None]):
+    """The whole display."""
+
+    TITLE = "lego watch"
+    ENABLE_COMMAND_PALETTE = True
+    CSS = """
+    Screen { layout: vertical; }
+    ContentSwitcher { height: 1fr; }
+    Static { height: auto; text-wrap: nowrap; text-overflow: ellipsis; }
+    Lines { scrollbar-color: $panel-lighten-2; scrollbar-background: $surface; scrollbar-color-hover: $accent; }
+    #fleet-preview, #step-preview, #group-preview { height: 1fr; }
+    #run-split { height: 1fr; layout: vertical; }
+    #run-chart { height: 2fr; }
+    #run-metrics { height: 3fr; }
+    .wide #run-split { layout: horizontal; }
+    .wide #run-chart { width: 3fr; height: 1fr; margin-right: 1; }
+    .wide #run-metrics { width: 2fr; height: 1fr; }
+    #compare-chart { height: 2fr; }
+    #compare-lines { height: 3fr; }
+    #trajectory-lines { width: 2fr; }
+    #trajectory-side { width: 1fr; border-left: solid $panel; padding-left: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(str(n), f"page('{page.NAME}')", TITLES[page.NAME], show=False)
+            for n, page in enumerate(PAGES[:7], 1)
+        ),
+        Binding("escape", "back", "back", show=False),
+        Binding("slash", "filter", "filter", show=False),
+        Binding("colon", "command", "command", show=False),
+        Binding("question_mark", "page('help')", "help", show=False),
+        Binding("comma", "sort(-1)", "sort", show=False),
+        Binding("full_stop", "sort(1)", "sort", show=False),
+        Binding("o", "order", "order", show=False),
+        Binding("f", "follow", "follow", show=False),
+        Binding("y", "copy", "copy", show=False),
+        Binding("T", "theme", "theme", show=False),
+        Binding("ctrl+s", "stop", "stop", show=False, priority=True),
+        Binding("q", "quit", "leave", show=False),
+    ]
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        *,
+        allow_control: bool = False,
+        ascii_only: bool = False,
+        theme_name: str = THEMES[0],
+    ) -> None:
+        super().__init__()
+        self.state = State(fleet=fleet, allow_control=allow_control)
+        self._ascii = AsciiFilter() if ascii_only else None
+        self._theme_name = theme_name
+        self._pages = {page.NAME: page(self.state) for page in PAGES}
+        self._before_help = "fleet"
+        self._said = ""
+        self._drawn_at = 0.0
+        self.num_draws = 0
+        self.is_reading = False
+        self._wake = asyncio.Event()
+
+    def get_line_filters(self) -> list[LineFilter]:
+        return [*super().get_line_filters(), *([self._ascii] if self._ascii else [])]
+
+    def compose(self) -> ComposeResult:
+        yield Bar(id="top")
+        with ContentSwitcher(initial=self._first_page()):
+            yield from self._pages.values()
+        yield Prompt(id="prompt")
+        yield Bar(id="bottom")
+
+    def _first_page(self) -> str:
+        return "run" if self.state.fleet.chosen else "fleet"
+
+    async def on_mount(self) -> None:
+        for name in THEMES:
+            self.register_theme(theme(name))
+        self.theme = self._theme_name if self._theme_name in THEMES else THEMES[0]
+        self.theme_changed_signal.subscribe(self, lambda _: self.draw())
+        self.page.query_one(Lines).focus()
+        self.call_after_refresh(self.draw)
+        self.run_worker(self._follow(), name="follow")
+
+    @property
+    def palette(self) -> Palette:
+        return palette(self.theme)
+
+    @property
+    def page(self) -> Page:
+        """The page that is shown."""
+        return self._pages[self.query_one(ContentSwitcher).current or "fleet"]
+
+    # --- following --------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        while True:
+            changed = await asyncio.to_thread(self.state.fleet.poll)
+            behind = self.state.fleet.is_behind
+            if changed and (not behind or time.monotonic() - self._drawn_at >= DRAW_S):
+                self.draw()
+            elif changed or not behind:
+                self._bars()
+            if not behind:
+                self._wake.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), POLL_S)
+
+    def draw(self) -> None:
+        """Show what is known now, and have read what the page still needs."""
+        if not self.is_running or not self.query(ContentSwitcher):
+            return
+        self._drawn_at = time.monotonic()
+        self.num_draws += 1
+        self.query_one(ContentSwitcher).set_class(self.size.width >= 110, "wide")
+        self.page.draw()
+        self._bars()
+        if not self.is_reading and (work := self.page.needs()):
+            self.is_reading = True
+            self.run_worker(self._read(work), name="read")
+
+    async def _read(self, work: object) -> None:
+        began = time.monotonic()
+        try:
+            await asyncio.to_thread(work)  # type: ignore[arg-type]
+        finally:
+            self.is_reading = False
+        wait = DRAW_S - (time.monotonic() - began)
+        if wait > 0 and self.page.needs():  # many small readings: not a redraw for each
+            await asyncio.sleep(min(wait, 0.1))
+        self.draw()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.draw)
+
+    # --- bars -------------------------------------------------------------------------------
+
+    def _bars(self) -> None:
+        if not self.is_running or not self.query("#bottom"):  # it is being left
+            return
+        look = self.palette
+        strong, dim = look.strong, look.dim
+        self.query_one("#top", Bar).show(self._crumbs(), self._right())
+        if self._said:
+            self.query_one("#bottom", Bar).show([(f" {self._said}", look.watch)])
+        else:
+            page = self.page
+            left = keys(page.KEYS, look.accent, dim)
+            if page.filter:
+                left = [(f" /{one_line(page.filter, 40)} ", look.watch), *left]
+            self.query_one("#bottom", Bar).show(
+                left, keys((("1-7", "screens"), ("q", "leave")), strong, dim) if self.size.width > 70 else []
+            )
+
+    def _crumbs(self) -> list[Part]:
+        look, state = self.palette, self.state
+        parts: list[Part] = [
+            (" LEGO ", look.strong + look.cursor),
+            (f" {TITLES[self.page.NAME]}", look.accent),
+        ]
+        if state.run and self.page.NAME not in ("fleet", "compare", "help"):
+            parts.append((f" ▸ {one_line(state.run.name, 60)}", look.strong))
+            if self.page.NAME in ("run", "step", "group", "trajectory") and state.step_now is not None:
+                follow = " (newest)" if state.step is None else ""
+                parts.append((f" ▸ step {state.step_now}{follow}", look.text))
+            if self.page.NAME in ("group", "trajectory") and state.group:
+                parts.append((f" ▸ {state.group}", look.text))
+        elif self.page.NAME == "fleet":
+            parts.append((f" ▸ {one_line(state.fleet.root, 60)}", look.dim))
+        return parts
+
+    def _right(self) -> list[Part]:
+        look, run = self.palette, self.state.run
+        control: Part = ("CONTROL ", look.watch) if self.state.allow_control else ("RO ", look.dim)
+        if run is None or self.page.NAME in ("fleet", "help"):
+            live = sum(r.status == "running" for r in list(self.state.fleet.runs.values()))
+            return [(f"{live} running ", look.ok if live else look.dim), control]
+        status = run.status
+        parts: list[Part] = [(f"{GLYPHS.get(status, '?')} {status} ", look.level(status))]
+        if status == "running":
+            parts.append((f"{max(time.monotonic() - run.changed_at, 0):.0f} s ago ", look.dim))
+        if run.num_broken:
+            parts.append((f"▲ {run.num_broken} unreadable ", look.watch))
+        if run.is_behind:
+            parts.append((f"reading {len(run.index):,} ", look.dim))
+        return [*parts, control]
+
+    def say(self, text: str) -> None:
+        """One line below, until the next key."""
+        self._said = one_line(text, 300)
+        self._bars()
+
+    def on_key(self) -> None:
+        self._said = ""
+
+    # --- going places -----------------------------------------------------------------------
+
+    def go(self, name: str, *, view: str = "") -> None:
+        """Show a page."""
+        if name == "help" and self.page.NAME != "help":
+            self._before_help = self.page.NAME
+        trajectory = self._pages["trajectory"]
+        if name == "trajectory" and isinstance(trajectory, TrajectoryPage):
+            trajectory.view = view or ("conversation" if self.page.NAME != "trajectory" else trajectory.view)
+        if self.state.run is None and name not in ("fleet", "help", "compare"):
+            newest = max(self.state.fleet.runs.values(), key=lambda run: run.created, default=None)
+            if newest is not None:
+                self.state.choose_run(newest.name)
+        self.query_one(ContentSwitcher).current = name
+        if self.state.fleet.is_behind:  # another run was chosen: its rollouts are read at once
+            self._wake.set()
+        lines = [line for line in self.page.query(Lines) if line.display and line.has_cursor]
+        (lines or list(self.page.query(Lines)))[0].focus()
+        self.draw()
+        self.call_after_refresh(self.draw)
+
+    def open_rollout(self, trajectory_id: str) -> bool:
+        """Show a rollout by its handle; False when there is none."""
+        run = self.state.run
+        entry = run.index.find(trajectory_id) if run else None
+        if entry is None:
+            return False
+        self.state.step = None if entry.step == EVALUATION else entry.step
+        self.state.group, self.state.rollout = entry.group, entry.id
+        self.go("trajectory")
+        return True
+
+    def shift_step(self, by: int) -> None:
+        """Look at the step before or after."""
+        run, now = self.state.run, self.state.step_now
+        if run and now in run.steps.steps:
+            at = run.steps.steps.index(now) + by
+            self.state.step = run.steps.steps[min(max(at, 0), len(run.steps) - 1)]
+            self.draw()
+
+    def action_page(self, name: str) -> None:
+        self.go(name)
+
+    async def action_back(self) -> None:
+        page = self.page
+        if page.filter:
+            page.filter = ""
+            self.draw()
+        elif page.NAME == "help":
+            self.go(self._before_help)
+        elif page.NAME == "trajectory" and isinstance(page, TrajectoryPage) and page.view != "conversation":
+            page.action_view(page.view)
+        elif page.NAME != "fleet" and not (page.NAME == "run" and self.state.fleet.is_one_run):
+            self.go(page.BACK)
+
+    # --- prompt -----------------------------------------------------------------------------
+
+    def action_filter(self) -> None:
+        self.query_one(Prompt).ask("filter", "filter; !word leaves out; esc clears", self.page.filter)
+
+    def action_command(self) -> None:
+        self.query_one(Prompt).ask(
+            "command", "step N · metric NAME · open HANDLE · run NAME · theme NAME · help · q"
+        )
+
+    def action_stop(self) -> None:
+        run = self.state.run
+        if not self.state.allow_control:
+            self.say("read-only: start lego watch with --allow-control to stop runs from here")
+        elif run is None or run.status != "running":
+            self.say("no running run is chosen")
+        else:
+            self.query_one(Prompt).ask("stop", f"type {run.name} to ask it to stop after its step")
+
+    def on_prompt_typed(self, event: Prompt.Typed) -> None:
+        if event.is_final:
+            lines = [line for line in self.page.query(Lines) if line.display]
+            lines[-1 if self.page.NAME == "sandboxes" else 0].focus()
+        if event.purpose == "filter":
+            self.page.filter = event.text
+            self.draw()
+            if event.is_final and event.text and isinstance(self.page, TrajectoryPage):
+                self.page.action_hit(1)
+        elif event.is_final and event.text:
+            self._said = ""
+            answer = run_command(self, event.text) if event.purpose == "command" else self._stop(event.text)
+            if answer:
+                self.say(answer)
+
+    def _stop(self, typed: str) -> str:
+        run = self.state.run
+        if run is None or typed.strip() != run.name:
+            return f"{typed.strip()!r} is not the name of the run: nothing was asked"
+        from lego_tui.control import request_stop
+
+        return request_stop(run)
+
+    # --- keys -------------------------------------------------------------------------------
+
+    def action_sort(self, by: int) -> None:
+        if count := self.page.columns():
+            self.page.sort = (self.page.sort + by) % count
+            self.draw()
+
+    def action_order(self) -> None:
+        self.page.descending = not self.page.descending
+        self.draw()
+
+    def action_follow(self) -> None:
+        self.state.step = None if self.state.step is not None else self.state.step_now
+        self.say(
+            "following the newest step" if self.state.step is None else f"staying at step {self.state.step}"
+        )
+        self.draw()
+
+    def action_copy(self) -> None:
+        handle = self.page.handle()
+        if handle:
+            self.copy_to_clipboard(handle)
+        self.say(f"copied {handle}" if handle else "nothing to copy here")
+
+    def action_theme(self) -> None:
+        at = THEMES.index(self.theme) if self.theme in THEMES else -1
+        self.theme = THEMES[(at + 1) % len(THEMES)]
+        self.say(f"theme {self.theme}")
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        for name, title in TITLES.items():
+            yield SystemCommand(f"Go to {title}", f"screen {title}", partial(self.go, name))
+        for name in THEMES:
+            yield SystemCommand(f"Theme {name}", "colours", partial(setattr, self, "theme", name))
+        yield SystemCommand("Follow the newest step", "f", self.action_follow)
+        yield SystemCommand("Copy the handle", "y", self.action_copy)
+        yield SystemCommand("Leave", "the run goes on", self.exit)

@@ -1,0 +1,72 @@
+"""The runs of a folder, newest first.
+
+Polls the chosen run whole and the others without their trajectories, so that a folder of many runs costs
+little. A folder that is a run itself is a fleet of one.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from lego_tui.feed.run import RunFeed
+
+_LOOK_EVERY_S = 5.0
+"""How often the folder is listed."""
+
+
+class Fleet:
+    """Every run of a folder, followed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.runs: dict[str, RunFeed] = {}
+        self.chosen = ""
+        self.trouble = ""
+        self._listed_at = -_LOOK_EVERY_S
+        if (root / "run.json").exists():
+            self.runs[root.name] = RunFeed(root)
+            self.chosen = root.name
+
+    @property
+    def is_one_run(self) -> bool:
+        return (self.root / "run.json").exists()
+
+    @property
+    def run(self) -> RunFeed | None:
+        """The chosen run."""
+        return self.runs.get(self.chosen)
+
+    def poll(self) -> bool:
+        """Take what was added; True when there was something."""
+        changed = self._list()
+        run = self.run
+        if run is not None:
+            changed |= run.poll()
+        for name, other in list(self.runs.items()):
+            if name != self.chosen:
+                changed |= other.poll(with_index=False)
+        return changed
+
+    @property
+    def is_behind(self) -> bool:
+        run = self.run
+        if run is not None and not run.index_was_read:
+            return True
+        return any(run.is_behind for run in list(self.runs.values()))
+
+    def _list(self) -> bool:
+        now = time.monotonic()
+        if self.is_one_run or now - self._listed_at < _LOOK_EVERY_S:
+            return False
+        self._listed_at = now
+        try:
+            found = [path.parent for path in self.root.glob("*/run.json")]
+            self.trouble = "" if self.root.is_dir() else f"{self.root} is no folder"
+        except OSError as error:
+            self.trouble = f"{self.root}: {error.strerror}"
+            return True
+        new = [path for path in found if path.name not in self.runs]
+        for path in new:
+            self.runs[path.name] = RunFeed(path)
+        return bool(new)

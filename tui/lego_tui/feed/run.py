@@ -1,0 +1,197 @@
+"""One run directory, followed.
+
+`poll` takes what was added, a bounded piece of each file, and may be called from a thread of its own;
+everything else only looks at what is there. Invariant: whatever the files hold, no call raises; what
+could not be understood is counted and named in `complaints`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from lego_core.store.layout import FORMAT, RunLayout
+from lego_core.store.lock import is_locked
+from lego_tui.feed.index import Entry, Index
+from lego_tui.feed.steps import Columns
+from lego_tui.feed.tail import Tail
+from lego_tui.feed.trajectory import Rollout, load_rollout
+
+T = TypeVar("T")
+_STATUS_EVENTS = ("started", "finished", "failed", "interrupted")
+_MAX_COMPLAINTS = 20
+_MAX_EVENTS = 20_000
+
+
+class EventLine(msgspec.Struct, gc=False):
+    """One line of events.jsonl."""
+
+    time: float = 0.0
+    kind: str = ""
+    fields: dict[str, Any] = {}
+
+
+class _Info(msgspec.Struct):
+    format: int = 0
+    created: str = ""
+    recipe: dict[str, Any] = {}
+    versions: dict[str, Any] = {}
+
+
+class RunFeed:
+    """What is known of a run so far."""
+
+    def __init__(self, root: Path) -> None:
+        self.layout = RunLayout(root=root)
+        self.name = root.name
+        self.steps, self.heldout, self.index = Columns(), Columns(), Index()
+        self.events: deque[EventLine] = deque(maxlen=_MAX_EVENTS)
+        self.complaints: deque[str] = deque(maxlen=_MAX_COMPLAINTS)
+        self.num_broken = 0
+        self.changed_at = 0.0
+        """Monotonic seconds of the last poll that brought something."""
+        self.version = 0
+        self.index_was_read = False
+        """False until the rollouts were asked for once: a run that is only listed does without."""
+        self._info = _Info()
+        self._info_is_read = False
+        self._event_decoder = msgspec.json.Decoder(EventLine)
+        self._tails = {
+            "steps": Tail(self.layout.steps),
+            "heldout": Tail(self.layout.heldout),
+            "events": Tail(self.layout.events),
+        }
+        self._index_tail = Tail(self.layout.index)
+        self._is_locked = False
+        self._remembered: dict[str, tuple[int, Any]] = {}
+        self._status_event: EventLine | None = None
+
+    # --- following --------------------------------------------------------------------------
+
+    def poll(self, *, with_index: bool = True) -> bool:
+        """Take what was added; True when there was something."""
+        self._read_info()
+        takers: dict[str, Callable[[bytes], None]] = {
+            "steps": self.steps.add,
+            "heldout": self.heldout.add,
+            "events": self._add_event,
+        }
+        found = sum(self._take(tail, takers[name]) for name, tail in self._tails.items())
+        if with_index:
+            self.index_was_read = True
+            found += self._take(self._index_tail, self.index.add)
+        locked = self._look_at_lock()
+        if found or locked != self._is_locked:
+            self._is_locked = locked
+            self.changed_at = time.monotonic()
+            self.version += 1
+            return True
+        return False
+
+    @property
+    def is_behind(self) -> bool:
+        """True while there is more to read than one poll takes."""
+        return self._index_tail.is_behind or any(tail.is_behind for tail in self._tails.values())
+
+    def _take(self, tail: Tail, add: Callable[[bytes], None]) -> int:
+        lines = tail.read()
+        first = tail.number - len(lines) + 1
+        for number, line in enumerate(lines, first):
+            try:
+                add(line)
+            except (ValueError, TypeError, OverflowError, RecursionError) as error:
+                self._complain(f"{tail.path.name}:{number}: {error}")
+        return len(lines)
+
+    def _complain(self, text: str) -> None:
+        self.num_broken += 1
+        self.complaints.append(text[:300])
+
+    def _add_event(self, line: bytes) -> None:
+        event = self._event_decoder.decode(line)
+        self.events.append(event)
+        if event.kind in _STATUS_EVENTS:
+            self._status_event = event
+
+    def _read_info(self) -> None:
+        if self._info_is_read:
+            return
+        try:
+            self._info = msgspec.json.decode(self.layout.info.read_bytes(), type=_Info)
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, RecursionError) as error:
+            self._complain(f"run.json: {error}")
+        self._info_is_read = True
+
+    def _look_at_lock(self) -> bool:
+        try:
+            return is_locked(self.layout.lock)
+        except OSError:
+            return False
+
+    # --- what is known ----------------------------------------------------------------------
+
+    @property
+    def status(self) -> str:
+        """`running`, `finished`, `failed` or `interrupted`; `unreadable` without a run.json."""
+        if self._is_locked:
+            return "running"
+        if not self.layout.info.exists():
+            return "unreadable"
+        last = self._status_event
+        return last.kind if last and last.kind != "started" else "interrupted"
+
+    @property
+    def reason(self) -> str:
+        """Why the run ended, where it said so."""
+        event = self._status_event
+        return str(event.fields.get("reason", "")) if event and event.kind != "started" else ""
+
+    @property
+    def newer(self) -> str:
+        """A sentence when another release wrote the run."""
+        if self._info_is_read and self._info.format not in (0, FORMAT):
+            return f"layout {self._info.format} is not {FORMAT}, which this release knows: shown as far as understood"
+        return ""
+
+    @property
+    def created(self) -> str:
+        return self._info.created
+
+    @property
+    def total_steps(self) -> int:
+        value = self.knob("train", "steps")
+        return value if isinstance(value, int) else 0
+
+    def knob(self, section: str, key: str) -> Any:
+        """A key of the recipe; None when absent."""
+        table = self._info.recipe.get(section)
+        return cast(dict[str, Any], table).get(key) if isinstance(table, dict) else None
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        return self._info.recipe
+
+    @property
+    def stage(self) -> EventLine | None:
+        """What the run is doing, while it runs."""
+        if not self._is_locked:
+            return None
+        return next((event for event in reversed(self.events) if event.kind == "stage"), None)
+
+    def remember(self, key: str, make: Callable[[], T]) -> T:
+        """What `make` gives, made anew only when the run has changed."""
+        kept = self._remembered.get(key)
+        if kept is None or kept[0] != self.version:
+            kept = self._remembered[key] = self.version, make()
+        return cast(T, kept[1])
+
+    def load(self, entry: Entry) -> Rollout:
+        """One rollout, opened. Never raises: a broken frame is a rollout with a complaint."""
+        return load_rollout(self.layout.trajectories / entry.file, entry)

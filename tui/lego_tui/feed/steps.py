@@ -1,0 +1,107 @@
+"""The numbers of a run by step, as columns.
+
+Owns the flattening of JSON: every number of a record is a series, `seconds.train` and `dropped.timeout`
+too, so that what a newer trainer measures is shown without a new release. A step that was done again
+replaces the earlier one. NaN stands for what was not measured; ±inf stays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Series = NDArray[np.float64]
+_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_ABSENT_IS_ZERO = ("dropped.", "masked.", "failed.")
+"""Tables of counts leave out what did not happen."""
+
+
+class Columns:
+    """Records with a number of their own (`step`), by that number."""
+
+    def __init__(self) -> None:
+        self._series: dict[str, list[float]] = {}
+        self._row: dict[int, int] = {}
+        self._numbers: list[int] = []
+        self._kept: dict[str, tuple[int, Series]] = {}
+        self.odd: dict[str, int] = {}
+        """Metric → first step at which it was recorded as NaN or infinite."""
+        self.version = 0
+        """Grows with each record: what a display compares."""
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._series)
+
+    @property
+    def steps(self) -> list[int]:
+        """Step numbers in the order of the rows."""
+        return self._numbers
+
+    def add(self, line: bytes) -> None:
+        """Take a line. Raises ValueError where it is no record."""
+        value = msgspec.json.decode(line)
+        if not isinstance(value, dict) or not isinstance(cast(dict[str, Any], value).get("step"), int):
+            raise ValueError("expected an object with a step")
+        record = cast(dict[str, Any], value)
+        step = cast(int, record["step"])
+        row = self._row.get(step)
+        if row is None:
+            row = self._row[step] = len(self._numbers)
+            for series in self._series.values():
+                series.append(math.nan)
+            self._numbers.append(step)
+        for name, number in _numbers(record, ""):
+            series = self._series.setdefault(name, [])
+            series.extend([math.nan] * (row + 1 - len(series)))
+            series[row] = number
+            if not math.isfinite(number):
+                self.odd.setdefault(name, step)
+        self.version += 1
+
+    def series(self, name: str) -> Series:
+        """`[n]` a metric by row; NaN where a step has none. Kept until the next record: not to be written to."""
+        kept = self._kept.get(name)
+        if kept is None or kept[0] != self.version:
+            kept = self._kept[name] = self.version, self._column(name)
+        return kept[1]
+
+    def _column(self, name: str) -> Series:
+        values = self._series.get(name, [])
+        found = np.full(len(self._numbers), np.nan)
+        count = min(len(values), len(found))
+        found[:count] = values[:count]
+        return np.nan_to_num(found, nan=0.0, posinf=np.inf, neginf=-np.inf) if _is_count(name) else found
+
+    def at(self, step: int, name: str) -> float:
+        """A metric of a step; NaN when unknown."""
+        row, values = self._row.get(step), self._series.get(name, [])
+        return values[row] if row is not None and row < len(values) else math.nan
+
+    def last(self, name: str) -> float:
+        """A metric of the last step; NaN when unknown."""
+        return self.at(self._numbers[-1], name) if self._numbers else math.nan
+
+
+def _is_count(name: str) -> bool:
+    return name.startswith(_ABSENT_IS_ZERO)
+
+
+def _numbers(record: dict[str, Any], prefix: str) -> Iterator[tuple[str, float]]:
+    for key, value in record.items():
+        if isinstance(value, bool) or value is None:
+            continue
+        if isinstance(value, int | float):
+            yield prefix + key, float(value) if abs(value) < 1e300 else math.copysign(math.inf, value)
+        elif isinstance(value, str) and value in _WORDS:
+            yield prefix + key, _WORDS[value]
+        elif isinstance(value, dict) and not prefix:
+            yield from _numbers(cast(dict[str, Any], value), f"{key}.")

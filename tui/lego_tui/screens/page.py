@@ -1,0 +1,75 @@
+"""What all screens share: a place to draw in, a filter, an order, a handle to copy.
+
+A page is a container of the one Textual screen. `draw` shows what is known now and may be called at any
+time; it reads no files. What has to be read is asked for with `needs` and read in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from rich.text import Text
+from textual.containers import Vertical
+
+from lego_tui.palette import Palette
+from lego_tui.safe import one_line
+from lego_tui.state import State
+
+if TYPE_CHECKING:
+    from lego_tui.app import Watch
+
+
+class Page(Vertical):
+    """One screen of the display."""
+
+    NAME: ClassVar[str] = ""
+    KEYS: ClassVar[Sequence[tuple[str, str]]] = ()
+    BACK: ClassVar[str] = "fleet"
+    """Where esc leads."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__(id=self.NAME)
+        self.state = state
+        self.filter = ""
+        self.sort = 0
+        self.descending = False
+
+    @property
+    def shell(self) -> Watch:
+        return cast("Watch", cast(object, self.app))  # pyright: ignore[reportUnknownMemberType]
+
+    @property
+    def palette(self) -> Palette:
+        return self.shell.palette
+
+    def draw(self) -> None:
+        """Show what is known now."""
+        raise NotImplementedError
+
+    def needs(self) -> Callable[[], object] | None:
+        """Work for a thread before the next `draw` can show more; None when there is none."""
+        return None
+
+    def handle(self) -> str:
+        """What `y` copies."""
+        return self.state.run.name if self.state.run else ""
+
+    def columns(self) -> int:
+        """How many columns can sort."""
+        return 0
+
+    def passes(self, text: str) -> bool:
+        """True when a line with this text passes the filter; a leading `!` inverts."""
+        wanted = self.filter.strip().lower()
+        if not wanted or wanted == "!":
+            return True
+        if wanted.startswith("!"):
+            return wanted[1:] not in text.lower()
+        return wanted in text.lower()
+
+    def note(self, *lines: str) -> Callable[[int, int], Text]:
+        """Lines that say why there is nothing, and what would produce it."""
+        return lambda number, width: Text(
+            one_line(lines[number], width * 4), style=self.palette.dim, no_wrap=True
+        )

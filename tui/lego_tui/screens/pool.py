@@ -1,0 +1,189 @@
+"""The task pool: how often each task is solved, at its first and at its last visit (the paper's Figures 5 and 8)."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.widgets import Static
+
+from lego_tui.feed.index import Index
+from lego_tui.grid import Cell, Column, lay_out
+from lego_tui.plot import spark
+from lego_tui.safe import one_line
+from lego_tui.screens.page import Page
+from lego_tui.widgets.lines import Lines
+
+_COLUMNS = (
+    Column(title="task", width=16, grows=True),
+    Column(title="visits", width=6, right=True, rank=2),
+    Column(title="first", width=6, right=True),
+    Column(title="last", width=6, right=True),
+    Column(title="change", width=7, right=True, rank=1),
+    Column(title="by visit", width=14, rank=3),
+    Column(title="failed", width=6, right=True, rank=4),
+    Column(title="says", width=22, rank=5),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskRow:
+    """One task over its visits; a visit is a group."""
+
+    task: str
+    steps: list[int]
+    rates: list[float]
+    """Solve rate of each visit; NaN where nothing was graded."""
+    sizes: list[int]
+    solved: list[int]
+    failed: int
+
+    @property
+    def first(self) -> float:
+        return self.rates[0]
+
+    @property
+    def last(self) -> float:
+        return self.rates[-1]
+
+    @property
+    def says(self) -> str:
+        graded = [r for r in self.rates if r == r]
+        if not graded:
+            return "never graded"
+        if all(r == 0 for r in graded):
+            return "never solved: no signal"
+        if all(r == 1 for r in graded):
+            return "always solved: no signal"
+        return ""
+
+
+class PoolPage(Page):
+    """Screen 7."""
+
+    NAME, BACK = "pool", "run"
+    KEYS = (("enter", "newest group"), (",.", "sort"), ("o", "order"), ("/", "filter"), ("?", "help"))
+
+    def compose(self) -> ComposeResult:
+        self._rows: list[TaskRow] = []
+        self._all: list[TaskRow] = []
+        self._counted = (-1, "")
+        yield Static(id="pool-facts")
+        yield Lines(id="pool-lines")
+
+    def draw(self) -> None:
+        run, palette, lines = self.state.run, self.palette, self.query_one(Lines)
+        if run is None or not len(run.index):
+            self.query_one(Static).update("")
+            lines.show(1, self.note("no rollout is recorded yet: tasks appear with their first group"))
+            return
+        if self._counted != (len(run.index), run.name):
+            self._all = count_tasks(run.index)
+            self._counted = (len(run.index), run.name)
+        self._rows = [row for row in self._all if self.passes(f"{row.task} {row.says}")]
+        keys: tuple[Callable[[TaskRow], float | str], ...] = (
+            lambda r: r.task, lambda r: len(r.rates), lambda r: _low(r.first), lambda r: _low(r.last),
+            lambda r: _low(r.last - r.first), lambda r: _low(r.last), lambda r: r.failed, lambda r: r.says,
+        )  # fmt: skip
+        self._rows.sort(key=keys[self.sort % len(keys)], reverse=self.descending)
+        self.query_one(Static).update(self._facts())
+        lines.show(
+            len(self._rows),
+            self._line,
+            header=lambda width: lay_out(_COLUMNS, width).header(palette.dim, self.sort, self.descending),
+            cursor_style=palette.cursor,
+        )
+
+    def _facts(self) -> Text:
+        """Figure 5: tasks by number of successes, at the first and at the last visit."""
+        palette, rows = self.palette, self._all
+        text = Text(no_wrap=True, overflow="ellipsis")
+        size = max((max(row.sizes, default=0) for row in rows), default=0)
+        for label, at in (("first visit", 0), ("last visit ", -1)):
+            counts = Counter(row.solved[at] for row in rows if row.sizes[at])
+            total = sum(counts.values()) or 1
+            bars = spark(np.array([counts.get(k, 0) for k in range(size + 1)], float), size + 1)
+            dead = (counts.get(0, 0) + counts.get(size, 0)) / total
+            text.append(f"{label}  solved 0…{size} of {size}: ", palette.dim)
+            text.append(bars, palette.accent)
+            text.append(f"  none {counts.get(0, 0)}  all {counts.get(size, 0)}  ", palette.text)
+            text.append(f"{dead:.0%} of tasks without signal\n", palette.watch if dead > 0.6 else palette.dim)
+        return text
+
+    def columns(self) -> int:
+        return len(_COLUMNS)
+
+    def _line(self, number: int, width: int) -> Text:
+        row, palette = self._rows[number], self.palette
+        change = row.last - row.first
+        style = palette.ok if change > 0 else palette.bad if change < 0 else palette.dim
+        arrow = "↑" if change > 0 else "↓" if change < 0 else " "
+        cells: list[Cell] = [
+            (one_line(row.task, 80), palette.strong),
+            (str(len(row.rates)), palette.text),
+            (_percent(row.first), palette.text),
+            (_percent(row.last), palette.strong),
+            (f"{arrow}{abs(change):.0%}" if change == change and len(row.rates) > 1 else "–", style),
+            (spark(np.array(row.rates), min(len(row.rates), 14)), palette.accent),
+            (str(row.failed or ""), palette.watch),
+            (row.says, palette.dim),
+        ]
+        return lay_out(_COLUMNS, width).row(cells)
+
+    def on_lines_chosen(self) -> None:
+        number, run = self.query_one(Lines).cursor, self.state.run
+        if run is None or number >= len(self._rows):
+            return
+        row = self._rows[number]
+        self.state.step = row.steps[-1]
+        for name, entries in run.index.groups(row.steps[-1]).items():
+            if entries[0].task == row.task:
+                self.state.group, self.state.rollout = name, ""
+        self.shell.go("group")
+
+    def handle(self) -> str:
+        number = self.query_one(Lines).cursor
+        return self._rows[number].task if number < len(self._rows) else ""
+
+
+def count_tasks(index: Index) -> list[TaskRow]:
+    """Visits of every training task, from the index alone; columns only, so that 320,000 rollouts take a moment."""
+    columns = index.columns()
+    training = columns["step"] >= 0
+    step, task = columns["step"][training].astype(np.int64), columns["task"][training].astype(np.int64)
+    reward = columns["reward"][training]
+    if not len(step):
+        return []
+    key = task * (int(step.max()) + 1) + step
+    visits, place = np.unique(key, return_inverse=True)
+    graded = np.isfinite(reward)
+    size = np.bincount(place[graded], minlength=len(visits))
+    solved = np.bincount(place[graded & (reward >= 1)], minlength=len(visits))
+    failed = np.bincount(place[~graded], minlength=len(visits))
+    tasks, steps = np.divmod(visits, int(step.max()) + 1)
+    edges = np.flatnonzero(np.diff(tasks, prepend=-1, append=-1))
+    rate = np.divide(solved, size, out=np.full(len(size), np.nan), where=size > 0)
+    return [
+        TaskRow(
+            task=index.tasks.list[int(tasks[a])],
+            steps=steps[a:b].tolist(),
+            rates=rate[a:b].tolist(),
+            sizes=size[a:b].tolist(),
+            solved=solved[a:b].tolist(),
+            failed=int(failed[a:b].sum()),
+        )
+        for a, b in itertools.pairwise(edges)
+    ]
+
+
+def _percent(value: float) -> str:
+    return "–" if value != value else f"{value:.0%}"
+
+
+def _low(value: float) -> float:
+    return -9.0 if value != value else value

@@ -1,0 +1,68 @@
+"""The display in a browser on the same machine, through textual-serve.
+
+Owns who may see it. Invariants: it listens on loopback only; everything lies behind an unguessable
+path; a request for another host name or from another page's origin is refused, so that no web site can
+reach it through the reader's browser; the page loads nothing from elsewhere; each tab is a display of its
+own that only looks.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+
+from aiohttp import web
+from textual_serve.server import Server
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def serve(command: Sequence[str], *, port: int, say: Callable[[str], None]) -> int:
+    """Serve the display that `command` runs until it is interrupted; the address is told through `say`."""
+    with socket.create_server(("127.0.0.1", port)) as listening:
+        server = LoopbackServer(shlex.join(command), port=listening.getsockname()[1])
+        say(f"{server.address}   (this machine only, read-only; ctrl+c ends it)")
+        web.run_app(server.guarded(), sock=listening, print=None, access_log=None)
+    return 0
+
+
+class LoopbackServer(Server):
+    """textual-serve behind a secret path."""
+
+    def __init__(self, command: str, *, port: int) -> None:
+        super().__init__(command, host="127.0.0.1", port=port, title="lego watch")  # pyright: ignore[reportUnknownMemberType]
+        self.secret = secrets.token_urlsafe(24)
+        self._origins = {f"http://{host}:{port}" for host in ("127.0.0.1", "localhost")}
+
+    @property
+    def address(self) -> str:
+        """Where the display is."""
+        return f"{self.public_url}/{self.secret}/"
+
+    async def on_startup(self, app: web.Application) -> None:
+        """Says nothing: the address is told once, by us."""
+
+    async def guarded(self) -> web.Application:
+        """The application with its doors."""
+        outer = web.Application(middlewares=[self._guard])
+        outer.add_subapp(f"/{self.secret}/", await self._make_app())
+        return outer
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        origin = request.headers.get("Origin")
+        if f"http://{request.host}" not in self._origins or (
+            origin is not None and origin not in self._origins
+        ):
+            raise web.HTTPForbidden(text="only for this machine's own browser")
+        response = await handler(request)
+        if not response.prepared:
+            sockets = " ".join(origin.replace("http", "ws", 1) for origin in sorted(self._origins))
+            response.headers["Content-Security-Policy"] = (
+                f"default-src 'self' 'unsafe-inline' data:; connect-src 'self' {sockets}; frame-ancestors 'none'"
+            )
+            response.headers["Referrer-Policy"] = "no-referrer"
+            response.headers["X-Content-Type-Options"] = "nosniff"
+        return response

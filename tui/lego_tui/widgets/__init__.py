@@ -1,0 +1,1 @@
+"""What screens are made of: lines, a chart, a prompt, bars."""

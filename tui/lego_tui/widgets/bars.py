@@ -1,0 +1,47 @@
+"""The line on top (where one is, how it goes) and the line below (what can be pressed)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+from textual.widget import Widget
+
+Part = tuple[str, Style]
+
+
+class Bar(Widget):
+    """Text to the left, text to the right; the left one gives way."""
+
+    DEFAULT_CSS = "Bar { height: 1; background: $panel; }"
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._left: Sequence[Part] = ()
+        self._right: Sequence[Part] = ()
+
+    def show(self, left: Sequence[Part], right: Sequence[Part] = ()) -> None:
+        self._left, self._right = left, right
+        self.refresh()
+
+    def render(self) -> Text:
+        width = self.size.width
+        right = Text.assemble(*self._right)
+        left = Text.assemble(*self._left, no_wrap=True)
+        room = max(width - cell_len(right.plain) - 1, width // 2)
+        left.truncate(room, overflow="ellipsis", pad=True)
+        left.append(" ")
+        left.append_text(right)
+        left.truncate(width, overflow="ellipsis")
+        left.no_wrap = True
+        return left
+
+
+def keys(pairs: Sequence[tuple[str, str]], strong: Style, dim: Style) -> list[Part]:
+    """Keys and what they do, as parts of a bar."""
+    parts: list[Part] = []
+    for key, what in pairs:
+        parts += [(f" {key}", strong), (f" {what} ", dim)]
+    return parts
