@@ -31,6 +31,8 @@ PEAK_LEAST = 5
 LOW = 0.5
 DEEP = 0.35
 SIGMAS = 6.0
+SHORT, SIGMAS_SHORT = 10, 9.0
+"""Fewer steps than that before the drop say little about peak and noise."""
 ALIKE = 1.5
 """Siblings of a group are more alike than coins: their mean varies by so much more."""
 
@@ -77,7 +79,7 @@ def robust_drop(rewards: Floats, graded: Floats) -> Drop | None:
     if is_low.sum() < LOW_STEPS or np.median(recent[-RECENT:]) >= LOW * peak or level >= DEEP * peak:
         return None
     sigmas = (peak - level) / max(_sd(history, peak, graded[index], len(recent)), 1e-12)
-    if sigmas < SIGMAS:
+    if sigmas < (SIGMAS if len(history) >= SHORT else SIGMAS_SHORT):
         return None
     return Drop(peak=peak, level=level, sigmas=min(sigmas, 1e6), start=int(index[_start(values, peak)]))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lego_core.health.drop import LOW, peak_of
+from lego_core.health.drop import ALIKE, LOW, peak_of
 from lego_core.health.rolling import Floats
 from lego_core.health.series import Column
 
@@ -107,4 +107,4 @@ def _fell(rewards: Floats, start: int) -> bool:
 def _chance(before: Floats, graded: Floats) -> float:
     """How likely it is that nobody earns anything in so many rollouts at half of the peak."""
     peak = peak_of(before[np.isfinite(before)]) or 0.0
-    return float((1 - min(peak, 1.0) / 2) ** np.nansum(graded))
+    return float((1 - min(peak, 1.0) / 2) ** (np.nansum(graded) / ALIKE**2))
