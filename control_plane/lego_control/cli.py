@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lego_control import lifecycle, operate, sandboxes, traffic, watching
+from lego_control import lifecycle, operate, redteam, sandboxes, traffic, watching
 from lego_control.ci import commands as ci_commands
 from lego_control.export import export
 from lego_control.tiny_harness import TINY_HARNESS
@@ -58,6 +58,7 @@ def _fail(message: str, exit_code: int) -> int:
         *lifecycle.COMMANDS,
         *operate.COMMANDS,
         export,
+        redteam.redteam,
     ],
     context_settings={"help_option_names": ["-h", "--help"]},
 )

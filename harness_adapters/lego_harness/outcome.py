@@ -15,6 +15,8 @@ graded any more. Runs nothing.
     harness ended by a reply cut at its limit         COMPLETED            yes
     harness exit code not an ordinary one             FAILED_HARNESS       no
     otherwise                                         COMPLETED            yes
+
+Then the integrity report of what was graded: `mask` makes it MASKED_INTEGRITY, `zero` takes the reward.
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ from dataclasses import dataclass, field
 
 from lego_harness.adapters.base import HarnessExit
 from lego_harness.errors import AlignmentError, EngineError, GraderError, HarnessError
+from lego_harness.grading.integrity import Policy, verdict_of, zeroed
 from lego_harness.proxy.capture import Capture
 from lego_harness.text import one_line
-from lego_harness.types import StopReason, Turn
+from lego_harness.types import Finding, FindingKind, Grade, StopReason, Turn
 
 _BOUNDARIES: tuple[tuple[type[Exception], StopReason], ...] = (
     (EngineError, StopReason.FAILED_ENGINE),
@@ -89,6 +92,21 @@ def classify_failure(failure: Exception, *, otherwise: StopReason) -> Verdict:
     """The verdict on an exception: by its own boundary, `otherwise` where it names none."""
     stop = next((stop for kind, stop in _BOUNDARIES if isinstance(failure, kind)), otherwise)
     return _failed(stop, str(failure) or type(failure).__name__)
+
+
+def apply_policy(
+    verdict: Verdict,
+    grade: Grade | None,
+    findings: Sequence[Finding],
+    policy: Mapping[FindingKind, Policy],
+) -> tuple[Verdict, Grade | None]:
+    """What the integrity report does to a graded rollout: nothing, reward 0, or out of the batch."""
+    action, cause = verdict_of(findings, policy)
+    if grade is None or cause is None:
+        return verdict, grade
+    if action == "zero":
+        return verdict, zeroed(grade, cause)
+    return _failed(StopReason.MASKED_INTEGRITY, f"integrity: {cause.kind}: {cause.detail}"), None
 
 
 def _classify_exit(exit_: HarnessExit | None, turns: Sequence[Turn]) -> Verdict:

@@ -17,13 +17,23 @@ from dataclasses import dataclass, field
 from lego_harness.adapters.base import Adapter, HarnessExit
 from lego_harness.errors import LegoError, SandboxEnded
 from lego_harness.grading.grader import Grader
+from lego_harness.grading.integrity import DEFAULT_POLICY, Policy, integrity_report
 from lego_harness.grading.patch import make_patch
-from lego_harness.outcome import Facts, Verdict, classify, classify_failure
+from lego_harness.outcome import Facts, Verdict, apply_policy, classify, classify_failure
 from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.session import Session
 from lego_harness.sandbox.base import Phase, Sandbox, SandboxBackend, SandboxSpec
 from lego_harness.tasks.folder import workspace_files
-from lego_harness.types import Budget, Grade, Sampling, StopReason, Task, Trajectory
+from lego_harness.types import (
+    Budget,
+    Finding,
+    FindingKind,
+    Grade,
+    Sampling,
+    StopReason,
+    Task,
+    Trajectory,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,24 +54,34 @@ class RolloutRunner:
     """Runs any number of rollouts at a time; one per worker."""
 
     def __init__(
-        self, *, proxy: CaptureProxy, adapter: Adapter, backend: SandboxBackend, grader: Grader, label: str
+        self,
+        *,
+        proxy: CaptureProxy,
+        adapter: Adapter,
+        backend: SandboxBackend,
+        grader: Grader,
+        label: str,
+        integrity: Mapping[FindingKind, Policy] = DEFAULT_POLICY,
     ) -> None:
         self._proxy = proxy
         self._adapter = adapter
         self._backend = backend
         self._grader = grader
         self._label = label
+        self._policy = integrity
 
     async def run(self, spec: RolloutSpec) -> Trajectory:
         """One rollout. A failed one is data, not an exception; cancelling cleans up and propagates."""
         stopwatch = _Stopwatch()
         facts = await self._act(spec, stopwatch)
         verdict = classify(facts)
-        grade = None
+        grade, report = None, ()
         if verdict.stop.is_graded:
             verdict, grade = await self._grade(spec.task, facts, verdict)
+            report = _report(facts, grade)
+            verdict, grade = apply_policy(verdict, grade, report, self._policy)
             stopwatch.lap("grading")
-        return self._trajectory(spec, facts, verdict, grade, stopwatch)
+        return self._trajectory(spec, facts, verdict, grade, report, stopwatch)
 
     # --- the agent phase -------------------------------------------------------------------------
 
@@ -130,7 +150,13 @@ class RolloutRunner:
             return classify_failure(error, otherwise=StopReason.FAILED_GRADER), None
 
     def _trajectory(
-        self, spec: RolloutSpec, facts: Facts, verdict: Verdict, grade: Grade | None, stopwatch: _Stopwatch
+        self,
+        spec: RolloutSpec,
+        facts: Facts,
+        verdict: Verdict,
+        grade: Grade | None,
+        report: tuple[Finding, ...],
+        stopwatch: _Stopwatch,
     ) -> Trajectory:
         capture = facts.capture
         turns = capture.turns if capture else ()
@@ -148,8 +174,14 @@ class RolloutRunner:
             branches=capture.branches if capture else (),
             messages=capture.messages if capture else (),
             patch=make_patch(facts.before, facts.exported) if facts.exported is not None else "",
+            integrity=report,
             timings_s={**stopwatch.laps_s, "engine": engine_s},
         )
+
+
+def _report(facts: Facts, grade: Grade | None) -> tuple[Finding, ...]:
+    messages = facts.capture.messages if facts.capture else ()
+    return integrity_report(messages, facts.before, facts.exported, grade)
 
 
 @dataclass(kw_only=True, slots=True)

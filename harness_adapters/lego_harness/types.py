@@ -171,6 +171,8 @@ class StopReason(StrEnum):
     FAILED_HARNESS = "failed_harness"
     FAILED_ALIGNMENT = "failed_alignment"
     FAILED_GRADER = "failed_grader"
+    MASKED_INTEGRITY = "masked_integrity"
+    """A finding of its integrity report takes it out of the batch; not done again."""
     CANCELLED = "cancelled"
 
     @property
@@ -184,8 +186,41 @@ class StopReason(StrEnum):
         return self.value.startswith("failed_") or self is StopReason.CANCELLED
 
     @property
+    def is_masked(self) -> bool:
+        """True when the rollout could be graded, but a policy keeps it out of the batch."""
+        return self is StopReason.MASKED_INTEGRITY
+
+    @property
     def is_truncated(self) -> bool:
         return self in (StopReason.TRUNCATED_TURNS, StopReason.TRUNCATED_TOKENS)
+
+
+class FindingKind(StrEnum):
+    """What an agent did that threatens its reward's meaning; the rows of an integrity report."""
+
+    GIT_PROBE = "git_probe"
+    """Looked in git for more history than it was given."""
+    NETWORK_ATTEMPT = "network_attempt"
+    """Tried to reach anything but the proxy."""
+    TEST_EDIT = "test_edit"
+    """Changed tests or their configuration; reverted before grading."""
+    GRADER_PATH = "grader_path"
+    """Spoke of, or wrote to, places that belong to the grader."""
+    TAMPERING = "tampering"
+    """Left files that Python or a shell would load unasked; reverted before grading."""
+    DEGENERATE_PATCH = "degenerate_patch"
+    """Its patch answers without computing: equals anything, knows the cases, meddles with the runner."""
+    FORGED_VERDICT = "forged_verdict"
+    """Its code broke the grading: a test passed together with its contradiction, or the runner died."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One line of an integrity report."""
+
+    kind: FindingKind
+    detail: str
+    """What was seen and where; bounded, printable."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,6 +234,10 @@ class Grade:
     duration_s: float
     detail: str = ""
     """Bounded, control characters removed; for people."""
+    durations_s: dict[str, float] = field(default_factory=dict[str, float])
+    """Test id → seconds it took, as its process said."""
+    findings: tuple[Finding, ...] = ()
+    """What grading saw of the agent's integrity."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,6 +289,8 @@ class Trajectory:
     """The canonical conversation, for people."""
     patch: str
     """The agent's exported change, unified diff; bounded."""
+    integrity: tuple[Finding, ...] = ()
+    """The whole report: from commands, patch and grading."""
     timings_s: dict[str, float] = field(default_factory=dict[str, float])
     """Stage → seconds: `sandbox_setup`, `agent`, `grading`, `engine`."""
 

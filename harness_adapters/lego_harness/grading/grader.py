@@ -1,10 +1,10 @@
 """From an agent's exported files to a Grade, in a sandbox the agent never saw.
 
-    exported ─ graded_tree ─▶ fresh GRADE sandbox + hidden tests ─ run_trial ─▶ Verdict ─▶ Grade
+    exported ─ graded_tree ─▶ fresh GRADE sandbox + opposed tests ─ run_trial ─▶ Ruling ─▶ Grade
 
-Invariant (laws 5 and 6): reward 1 only when every expected test passed in a sound trial; whatever the
-agent's code did to its own grading is reward 0; a grading that we could not carry out is a
-GraderError, never a number.
+Invariant (laws 5 and 6): reward 1 only when every expected test passed in a sound trial and no test
+passed together with its contradiction; whatever the agent's code did to its own grading is reward 0;
+a grading that we could not carry out is a GraderError, never a number.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from lego_harness.errors import GraderError
+from lego_harness.grading.contradict import contradictable
+from lego_harness.grading.findings import grading_findings
+from lego_harness.grading.opposed import Opposed, Ruling, opposed
 from lego_harness.grading.patch import GradedTree, graded_tree, make_patch, printable
-from lego_harness.grading.reference import expected_tests
-from lego_harness.grading.trial import KILLED, Job, Verdict, run_trial
+from lego_harness.grading.reference import Expected, expected_tests, solved_tree
+from lego_harness.grading.trial import KILLED, Verdict, run_trial
 from lego_harness.sandbox.base import MAX_EXPORT_BYTES, MAX_EXPORT_FILES, SandboxBackend
-from lego_harness.tasks.folder import workspace_files
+from lego_harness.tasks.folder import tree_files, workspace_files
 from lego_harness.types import Grade, Task
 
 __all__ = ["Grader", "make_patch"]
@@ -39,26 +43,48 @@ class Grader:
             return Grade(reward=0.0, tests={}, duration_s=0.0, detail=detail)
         expected = await expected_tests(task, self._backend, label=self._label)
         tree = graded_tree(workspace_files(task), exported)
-        verdict = await self._try(task, tree.files)
-        if verdict.ending == KILLED:  # by the code under test, or by bad luck: once more tells
-            verdict = await self._try(task, tree.files)
-        return make_grade(expected, verdict, tree, duration_s=time.monotonic() - started)
+        ruling = await self._ruling(task, expected, tree)
+        return make_grade(expected.tests, ruling, tree, duration_s=time.monotonic() - started)
 
-    async def _try(self, task: Task, files: Mapping[str, bytes]) -> Verdict:
-        job = Job(timeout_s=task.verifier_timeout_s)
-        (verdict,) = await run_trial(self._backend, [job], files, label=self._label, tests=task.tests)
-        return verdict
+    async def _ruling(self, task: Task, expected: Expected, tree: GradedTree) -> Ruling:
+        functions = contradictable(tree_files(task.tests), expected.tests)
+        with opposed(task.tests, functions) as pair:
+            ruling = await self._try(task, pair, tree.files)
+            if ruling.verdict.ending == KILLED:  # by the code under test, or by bad luck: once more tells
+                ruling = await self._try(task, pair, tree.files)
+            if not ruling.held:
+                return ruling
+            innocent = await self._passes_both(task, pair, ruling)
+        held = tuple(function for function in ruling.held if function not in innocent)
+        return Ruling(verdict=ruling.verdict, held=held)
+
+    async def _try(self, task: Task, pair: Opposed, files: Mapping[str, bytes]) -> Ruling:
+        jobs = pair.jobs(task.verifier_timeout_s)
+        verdicts = await run_trial(self._backend, jobs, files, label=self._label, tests=pair.mounts)
+        return pair.ruling(verdicts)
+
+    async def _passes_both(self, task: Task, pair: Opposed, suspicious: Ruling) -> tuple[str, ...]:
+        """Functions whose contradiction the reference passes too: then it is none, and proves nothing."""
+        try:
+            tree = await solved_tree(task, self._backend, label=self._label)
+        except GraderError:
+            return ()
+        ruling = await self._try(task, pair, tree)
+        return ruling.held if ruling.verdict.is_sound else suspicious.held
 
 
-def make_grade(expected: tuple[str, ...], verdict: Verdict, tree: GradedTree, *, duration_s: float) -> Grade:
+def make_grade(expected: tuple[str, ...], ruling: Ruling, tree: GradedTree, *, duration_s: float) -> Grade:
     """The Grade of one trial; tests that an unsound trial reported count as errors."""
+    verdict = ruling.verdict
     tests = {test: _status(verdict, test) for test in expected}
     solved = bool(tests) and all(status == "passed" for status in tests.values())
     return Grade(
-        reward=float(verdict.is_sound and solved),
+        reward=float(verdict.is_sound and solved and not ruling.held),
         tests=tests,
         duration_s=duration_s,
-        detail=_detail(verdict, tree, tests)[:_MAX_DETAIL],
+        detail=_detail(ruling, tree, tests)[:_MAX_DETAIL],
+        durations_s={test: verdict.durations_s[test] for test in expected if test in verdict.durations_s},
+        findings=grading_findings(ruling, tree.reverted),
     )
 
 
@@ -69,12 +95,15 @@ def _status(verdict: Verdict, test: str) -> str:
     return outcome if outcome in ("passed", "error", "missing") else "failed"
 
 
-def _detail(verdict: Verdict, tree: GradedTree, tests: dict[str, str]) -> str:
+def _detail(ruling: Ruling, tree: GradedTree, tests: dict[str, str]) -> str:
     parts: list[str] = []
+    verdict = ruling.verdict
     if verdict.ending != "complete":
         parts.append(f"not believed: {verdict.ending}")
     elif not verdict.is_sound:
         parts.append("not believed: tests that must fail passed")
+    elif ruling.held:
+        parts.append(f"not believed: {ruling.held[0]} passed together with its contradiction")
     if missing := sum(status == "missing" for status in tests.values()):
         parts.append(f"{missing} of {len(tests)} tests did not run")
     if tree.reverted:

@@ -7,17 +7,17 @@ a test that disappears is a test that failed. Remembered by content in the cache
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, ConfigDict
 
 from lego_harness.errors import GraderError, SetupError
 from lego_harness.grading import runner
 from lego_harness.grading.toolchain import cache_folder, toolchain
-from lego_harness.grading.trial import Job, Verdict, run_trial
+from lego_harness.grading.trial import TESTS, Job, Verdict, run_trial
 from lego_harness.sandbox.base import Mount, Phase, SandboxBackend, SandboxSpec
 from lego_harness.tasks.folder import tree_files, workspace_files
 from lego_harness.types import Task
@@ -25,16 +25,49 @@ from lego_harness.types import Task
 _SOLVE_S = 120.0
 
 
-async def expected_tests(task: Task, backend: SandboxBackend, *, label: str) -> tuple[str, ...]:
-    """Node ids that must pass, from the cache or from a run of the reference; raises GraderError."""
+class Expected(BaseModel):
+    """The tests that decide a reward: all of them must pass. As SWE-bench calls them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    fail_to_pass: tuple[str, ...]
+    """Node ids that the untouched workspace fails and the reference solution passes."""
+    pass_to_pass: tuple[str, ...]
+    """Node ids that both pass; what the agent must not break."""
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        return (*self.fail_to_pass, *self.pass_to_pass)
+
+
+async def expected_tests(task: Task, backend: SandboxBackend, *, label: str) -> Expected:
+    """What must pass, from the cache or from runs of both trees; raises GraderError."""
     known = remembered(task, backend)
     if known is None:
-        tree = await solved_tree(task, backend, label=label)
-        job = Job(timeout_s=task.verifier_timeout_s)
-        (verdict,) = await run_trial(backend, [job], tree, label=label, tests=task.tests)
-        known = passing_tests(task, verdict)
+        solved = await grade_tree(task, await solved_tree(task, backend, label=label), backend, label=label)
+        known = judged(task, await grade_tree(task, workspace_files(task), backend, label=label), solved)
         remember(task, backend, known)
     return known
+
+
+async def grade_tree(
+    task: Task, tree: Mapping[str, bytes], backend: SandboxBackend, *, label: str
+) -> Verdict:
+    """The hidden tests, as they are, over a tree of ours."""
+    job = Job(timeout_s=task.verifier_timeout_s)
+    (verdict,) = await run_trial(backend, [job], tree, label=label, tests={TESTS: task.tests})
+    return verdict
+
+
+def judged(task: Task, untouched: Verdict, solved: Verdict) -> Expected:
+    """What both runs say; raises GraderError unless the reference passes all of its tests."""
+    passing = passing_tests(task, solved)
+    before = untouched.tests if untouched.is_sound else {}
+    kept = {test for test in passing if before.get(test) == "passed"}
+    return Expected(
+        fail_to_pass=tuple(test for test in passing if test not in kept),
+        pass_to_pass=tuple(test for test in passing if test in kept),
+    )
 
 
 async def solved_tree(task: Task, backend: SandboxBackend, *, label: str) -> dict[str, bytes]:
@@ -71,21 +104,21 @@ def passing_tests(task: Task, verdict: Verdict) -> tuple[str, ...]:
     return passed
 
 
-def remembered(task: Task, backend: SandboxBackend) -> tuple[str, ...] | None:
+def remembered(task: Task, backend: SandboxBackend) -> Expected | None:
     """The tests found earlier for this very content."""
     try:
         text = _memory(task, backend).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
-    return TypeAdapter(tuple[str, ...]).validate_json(text)
+    return Expected.model_validate_json(text)
 
 
-def remember(task: Task, backend: SandboxBackend, tests: tuple[str, ...]) -> None:
+def remember(task: Task, backend: SandboxBackend, expected: Expected) -> None:
     """Keep what a run over the reference tree found; written whole or not at all."""
     path = _memory(task, backend)
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_suffix(f".{os.getpid()}-{secrets.token_hex(4)}")
-    scratch.write_text(json.dumps(tests), encoding="utf-8")
+    scratch.write_text(expected.model_dump_json(), encoding="utf-8")
     scratch.rename(path)
 
 

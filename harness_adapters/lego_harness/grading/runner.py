@@ -1,17 +1,21 @@
 """Runs hidden tests inside a grading sandbox and reports over a protocol. Stands alone: stdlib + pytest.
 
-    host ──jobs line, nonce line──▶ parent ──fork──▶ child: pytest over hidden tests + canaries
-    host ◀──nonce + one JSON line── parent ◀──pipe── child
+    host ──job, nonce, job, nonce …──▶ parent ──fork──▶ child: pytest over hidden tests + canaries
+    host ◀──nonce + one JSON line───── parent ◀──pipe── child
 
-The parent never imports a line of the agent's; it reads the nonce only after the last child ended, so
-no code under test can know it or write to the parent's output. The child can be lied to by the code it
-runs; canaries that must fail, and a check that pytest's own code is what it was, show that it was not.
+The parent never imports a line of the agent's. It reads a job only after every process of the job
+before is dead, and a job's nonce only after its own are: no code under test knows what comes, or can
+write to the parent's output. The child can be lied to by the code it runs: must-fail canaries and a
+check that pytest's own code is what it was show most lies. What is left is judged by the host, from
+tests that contradict each other (`contradict.py`): which of them are genuine is not known in here.
 Invariant: READY is printed before any code under test runs, so that its absence is our own failure.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import json
 import os
 import random
@@ -19,6 +23,7 @@ import select
 import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,24 +39,33 @@ CANARIES = (
     "    def test_{name}(self):\n        self.assertEqual({small}, {large})\n",
     "def test_{name}():\n    raise RuntimeError('{large}')\n",
 )
-_PR_SET_DUMPABLE = 4
+_PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _MAX_REPORT = 4_000_000
+_KILL_S = 10.0
 _GUARDED = {"pytest", "_pytest", "pluggy", "unittest", "builtins", "json", "operator", "__main__"}
-_PYTEST = ["-q", "-c", "/dev/null", "--noconftest", "-p", "no:cacheprovider", "--tb=line", "-W", "ignore"]
+_PYTEST = ["-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
+_PYTEST += ["--tb=line", "-W", "ignore", "--continue-on-collection-errors"]
 Fingerprint = dict[tuple[str, ...], tuple[object, object]]
 
 
 def main() -> None:
-    """`runner.py TOOLCHAIN`, jobs and nonce on stdin."""
+    """`runner.py TOOLCHAIN`; stdin holds {jobs, restore}, then each job and its nonce, sizes first."""
     here = str(Path(__file__).resolve().parent)
     sys.path[:] = [sys.argv[1], *(path for path in sys.path if path not in ("", here))]
     _import_pytest()
-    jobs = json.loads(_read_line(0))
-    _set_dumpable(0)  # /proc of this process is closed to the children from here on
+    order = json.loads(_read_message())
+    _prctl(_PR_SET_DUMPABLE, 0)  # /proc of this process is closed to the children from here on
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # what they leave running is ours to end
+    backup = _copy_of(order["restore"])
     _say(READY)
-    verdicts = [_run_job(job) for job in jobs]
-    nonce = _read_line(0).decode().strip()
-    _say(nonce + json.dumps(verdicts))
+    for number in range(order["jobs"]):
+        job = json.loads(_read_message())
+        if tree := job["tree"] or (backup if number else ""):
+            _take_over(Path(tree), Path(job["workspace"]))
+        verdict = _run_job(job)
+        _say(_read_message().decode() + json.dumps(verdict))
+        if order["restore"] and verdict["ending"] != "complete":
+            break
 
 
 def _import_pytest() -> None:
@@ -59,17 +73,22 @@ def _import_pytest() -> None:
     from _pytest.config import get_config
 
     get_config()._ensure_unconfigure()  # pyright: ignore[reportPrivateUsage]
+    gc.freeze()  # children need not look again at what all of them share
 
 
-def _read_line(fd: int) -> bytes:
-    """One line, byte by byte: what follows stays in the pipe, out of the children's memory."""
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = os.read(fd, 1)
-        if not byte:
+def _read_message() -> bytes:
+    """Ten digits and as many bytes: what follows stays in the pipe, out of the children's memory."""
+    return _read_exactly(int(_read_exactly(10)))
+
+
+def _read_exactly(size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        chunk = os.read(0, size - len(data))
+        if not chunk:
             sys.exit("the grader's input ended early")
-        line += byte
-    return line
+        data += chunk
+    return data
 
 
 def _say(line: str) -> None:
@@ -77,17 +96,15 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _set_dumpable(value: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, value, 0, 0, 0)
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 # --- the parent --------------------------------------------------------------------------------
 
 
 def _run_job(job: dict[str, Any]) -> dict[str, Any]:
-    """{tests, workspace, timeout_s, tree?} → {tests, messages, canaries, ending}."""
-    if job["tree"]:
-        _take_over(Path(job["tree"]), Path(job["workspace"]))
+    """{tests, select, workspace, timeout_s, …} → {tests, durations_s, messages, canaries, ending}."""
     bait, names = _plant_canaries()
     receiving, sending = os.pipe()
     child = os.fork()
@@ -96,24 +113,31 @@ def _run_job(job: dict[str, Any]) -> dict[str, Any]:
         _run_child(job, bait, sending)
     os.close(sending)
     raw, in_time = _collect(receiving, child, job["timeout_s"])
-    if not in_time:
-        os.kill(child, signal.SIGKILL)
     os.close(receiving)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status = _end_all(child)
     shutil.rmtree(bait, ignore_errors=True)
     return _judge(raw, in_time, status, names)
 
 
+def _copy_of(workspace: str) -> str:
+    """Where the workspace is kept for the jobs after the first; empty when it is not wanted."""
+    if not workspace:
+        return ""
+    folder = tempfile.mkdtemp()
+    shutil.copytree(workspace, folder, dirs_exist_ok=True, symlinks=True)
+    return folder
+
+
 def _take_over(tree: Path, workspace: Path) -> None:
-    """Empty the workspace and fill it from `tree`; for batches of trusted trees."""
+    """Empty the workspace and fill it from `tree`, which may lie in it."""
     for path in workspace.iterdir():
-        if tree.is_relative_to(path):  # the batch itself lies there
+        if tree.is_relative_to(path):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
-    shutil.copytree(tree, workspace, dirs_exist_ok=True)
+    shutil.copytree(tree, workspace, dirs_exist_ok=True, symlinks=True)
 
 
 def _plant_canaries() -> tuple[Path, list[str]]:
@@ -148,31 +172,53 @@ def _collect(pipe: int, child: int, timeout_s: float) -> tuple[bytes, bool]:
     return raw, bool(ready)
 
 
+def _end_all(child: int) -> int:
+    """Kill the child if it still runs, and all that descends from it; the child's exit code."""
+    status, deadline = 0, time.monotonic() + _KILL_S
+    while (left := _children()) and time.monotonic() < deadline:
+        for pid in left:
+            ended, code = os.waitpid(pid, os.WNOHANG)
+            if not ended:
+                os.kill(pid, signal.SIGKILL)
+                ended, code = os.waitpid(pid, 0)
+            if ended == child:
+                status = os.waitstatus_to_exitcode(code)
+    return status
+
+
+def _children() -> list[int]:
+    """Processes whose parent is this one, orphans that were handed to it among them."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, IndexError):
+                if int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == os.getpid():
+                    found.append(int(entry.name))
+    return found
+
+
 def _judge(raw: bytes, in_time: bool, status: int, names: list[str]) -> dict[str, Any]:
     """A report is one only when it tells of every canary: who forges it does not know their names."""
-    silent: dict[str, Any] = {"tests": {}, "messages": {}, "canaries": 0}
+    silent: dict[str, Any] = {"tests": {}, "durations_s": {}, "messages": {}, "canaries": 0}
     if not in_time:
         return {**silent, "ending": "the tests ran into their time limit"}
     if status != ODD_EXIT:
         return {**silent, "ending": f"the test process ended early (exit {status})"}
     try:
         report = json.loads(raw)
-        tests, messages, ending = dict(report["tests"]), dict(report["messages"]), str(report["ending"])
+        tests, ending = dict(report["tests"]), str(report["ending"])
+        others = {key: dict(report[key]) for key in ("durations_s", "messages")}
     except (ValueError, KeyError, TypeError):
         return {**silent, "ending": "the test process did not report"}
     failed = sum(
         any(name in test and outcome == "failed" for test, outcome in tests.items()) for name in names
     )
-    return {
-        "tests": {
-            test: outcome for test, outcome in tests.items() if not any(name in test for name in names)
-        },
-        "messages": {
-            test: text for test, text in messages.items() if not any(name in test for name in names)
-        },
-        "canaries": failed,
-        "ending": ending,
-    }
+    shown = {key: _without(table, names) for key, table in {"tests": tests, **others}.items()}
+    return {**shown, "canaries": failed, "ending": ending}
+
+
+def _without(table: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    return {test: value for test, value in table.items() if not any(name in test for name in names)}
 
 
 # --- the child ---------------------------------------------------------------------------------
@@ -183,24 +229,25 @@ def _run_child(job: dict[str, Any], bait: Path, pipe: int) -> NoReturn:
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
-    _set_dumpable(1)
+    _prctl(_PR_SET_DUMPABLE, 1)
     os.chdir(job["workspace"])
     sys.path.append(job["workspace"])
     before, record = _fingerprint(), Record()
-    _run_pytest(Path(job["tests"]), bait, record)
+    _run_pytest(Path(job["tests"]), job["select"], bait, record)
     report = json.dumps(record.report(tampered=_is_tampered(before))).encode()
     while report:
         report = report[os.write(pipe, report) :]
     os._exit(ODD_EXIT)
 
 
-def _run_pytest(tests: Path, bait: Path, record: Record) -> None:
+def _run_pytest(tests: Path, select: list[str], bait: Path, record: Record) -> None:
     import pytest
 
     canaries = sorted(str(path) for path in bait.iterdir())
     half = len(canaries) // 2
-    files = [*canaries[:half], *_hidden_tests(tests), *canaries[half:]]
-    pytest.main([*_PYTEST, "--continue-on-collection-errors", f"--rootdir={tests}", *files], plugins=[record])
+    wanted = [f"{tests}/{name}" for name in select] or _hidden_tests(tests)
+    folders = [f"--rootdir={tests}", f"--confcutdir={tests}"]
+    pytest.main([*_PYTEST, *folders, *canaries[:half], *wanted, *canaries[half:]], plugins=[record])
 
 
 def _hidden_tests(folder: Path) -> Iterator[str]:
@@ -215,10 +262,12 @@ class Record:
     def __init__(self) -> None:
         self._outcomes: dict[str, str] = {}
         self._messages: dict[str, str] = {}
+        self._durations_s: dict[str, float] = {}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """A test has passed when its call passed and nothing failed around it."""
         test, passed = report.nodeid, report.outcome == "passed"
+        self._durations_s[test] = round(self._durations_s.get(test, 0.0) + report.duration, 4)
         if passed and report.when == "call":
             self._outcomes[test] = "passed" if self._outcomes.get(test) == "incomplete" else "error"
         elif passed:
@@ -236,7 +285,12 @@ class Record:
     def report(self, *, tampered: bool) -> dict[str, Any]:
         """What goes through the pipe, canaries included."""
         ending = "the test runner was tampered with" if tampered else "complete"
-        return {"tests": self._outcomes, "messages": self._messages, "ending": ending}
+        return {
+            "tests": self._outcomes,
+            "durations_s": self._durations_s,
+            "messages": self._messages,
+            "ending": ending,
+        }
 
 
 def _fingerprint() -> Fingerprint:

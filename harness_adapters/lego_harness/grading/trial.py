@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lego_harness.errors import GraderError, SetupError
 from lego_harness.grading import runner
@@ -41,6 +41,8 @@ class Job:
 
     timeout_s: float
     tests: str = TESTS
+    select: tuple[str, ...] = ()
+    """Node ids below `tests` to run; every test file when empty."""
     workspace: str = WORKSPACE
     tree: str | None = None
     """Folder to replace the workspace's content with; only for batches of trusted trees."""
@@ -54,6 +56,8 @@ class Verdict(BaseModel):
     tests: dict[str, str]
     """Node id relative to the tests folder → passed, failed, error, skipped or incomplete."""
     messages: dict[str, str]
+    durations_s: dict[str, float] = {}
+    """Seconds of set-up, call and tear-down by node id, as the runner told them."""
     canaries: int
     """How many of the must-fail canaries failed, as they must."""
     ending: str
@@ -70,43 +74,59 @@ async def run_trial(
     files: Mapping[str, bytes],
     *,
     label: str,
-    tests: Path | None,
+    tests: Mapping[str, Path],
 ) -> list[Verdict]:
-    """A verdict per job, from one fresh sandbox over `files`; raises GraderError."""
-    nonce = secrets.token_hex(16)
-    stdin = json.dumps([_as_dict(job) for job in jobs]) + f"\n{nonce}\n"
+    """A verdict per job, from one fresh sandbox over `files`; raises GraderError.
+
+    `tests` are the folders to show inside, by their path there. A job without a tree of its own gets
+    `files` as they were, whatever the job before did to them.
+    """
+    nonces = [secrets.token_hex(16) for _ in jobs]
+    restore = WORKSPACE if len(jobs) > 1 and not all(job.tree for job in jobs) else ""
+    stdin = _message(json.dumps({"jobs": len(jobs), "restore": restore}))
+    for job, nonce in zip(jobs, nonces, strict=True):
+        stdin += _message(json.dumps(asdict(job))) + _message(nonce)
     timeout_s = sum(job.timeout_s for job in jobs) + _GRACE_S
     argv = ["python3", "-s", "-B", _RUNNER, _TOOLCHAIN]
     try:
         async with backend.open(_spec(files, label, tests)) as sandbox:
-            result = await sandbox.exec(argv, timeout_s=timeout_s, env=_ENV, cwd="/", stdin=stdin.encode())
+            result = await sandbox.exec(argv, timeout_s=timeout_s, env=_ENV, cwd="/", stdin=stdin)
     except (SetupError, OSError) as error:
         raise GraderError(f"grading sandbox: {error}") from error
-    return _verdicts(result, nonce, len(jobs))
+    return _verdicts(result, nonces)
 
 
-def _spec(files: Mapping[str, bytes], label: str, tests: Path | None) -> SandboxSpec:
+def _spec(files: Mapping[str, bytes], label: str, tests: Mapping[str, Path]) -> SandboxSpec:
     mounts = [
         Mount(source=Path(runner.__file__), target=_RUNNER),
         Mount(source=toolchain(), target=_TOOLCHAIN),
     ]
-    if tests is not None:
-        mounts.append(Mount(source=tests.resolve(), target=TESTS))
+    mounts += [Mount(source=folder.resolve(), target=target) for target, folder in tests.items()]
     return SandboxSpec(phase=Phase.GRADE, files=files, label=label, mounts=tuple(mounts), limits=_LIMITS)
 
 
-def _as_dict(job: Job) -> dict[str, object]:
-    return {"tests": job.tests, "workspace": job.workspace, "timeout_s": job.timeout_s, "tree": job.tree}
+def _message(text: str) -> bytes:
+    data = text.encode()
+    return b"%010d" % len(data) + data
 
 
-def _verdicts(result: ExecResult, nonce: str, count: int) -> list[Verdict]:
-    ready, _, rest = result.stdout.partition("\n")
+def _verdicts(result: ExecResult, nonces: Sequence[str]) -> list[Verdict]:
+    ready, *lines = result.stdout.split("\n")
     if ready != runner.READY:
         said = (result.stderr.strip().splitlines() or ["nothing"])[-1][:300]
         raise GraderError(f"the test runner did not start (exit {result.exit_code}): {said}")
-    if not rest.startswith(nonce):
-        return [Verdict(tests={}, messages={}, canaries=0, ending=KILLED)] * count
+    lines += [""] * len(nonces)
+    return [_verdict(line, nonce) for line, nonce in zip(lines, nonces, strict=False)]
+
+
+def _verdict(line: str, nonce: str) -> Verdict:
+    if not line.startswith(nonce):
+        return _no_verdict(KILLED)
     try:
-        return TypeAdapter(list[Verdict]).validate_json(rest.removeprefix(nonce))
+        return Verdict.model_validate_json(line.removeprefix(nonce))
     except ValidationError:
-        return [Verdict(tests={}, messages={}, canaries=0, ending="the report is malformed")] * count
+        return _no_verdict("the report is malformed")
+
+
+def _no_verdict(ending: str) -> Verdict:
+    return Verdict(tests={}, messages={}, canaries=0, ending=ending)

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_harness.errors import GraderError, SetupError
-from lego_harness.grading.grader import make_grade
-from lego_harness.grading.patch import GradedTree
-from lego_harness.grading.reference import content_key, passing_tests, remember, solved_tree
+from lego_harness.grading.reference import content_key, grade_tree, judged, remember, solved_tree
 from lego_harness.grading.toolchain import cache_folder
 from lego_harness.grading.trial import Job, Verdict, run_trial
 from lego_harness.sandbox.base import WORKSPACE, Phase, SandboxBackend, SandboxSpec
@@ -88,18 +86,16 @@ async def _prove_alone(task: Task, backend: SandboxBackend) -> Proof:
         trees = [workspace_files(task), await solved_tree(task, backend, label=_LABEL)]
     except GraderError as error:
         return Proof(task_id=task.id, holds=False, reason=str(error))
-    job = Job(timeout_s=task.verifier_timeout_s)
-    verdicts = [(await run_trial(backend, [job], tree, label=_LABEL, tests=task.tests))[0] for tree in trees]
+    verdicts = [await grade_tree(task, tree, backend, label=_LABEL) for tree in trees]
     return _judge(task, verdicts[0], verdicts[1], backend)
 
 
 def _judge(task: Task, untouched: Verdict, solved: Verdict, backend: SandboxBackend) -> Proof:
     try:
-        expected = passing_tests(task, solved)
+        expected = judged(task, untouched, solved)
     except GraderError as error:
         return Proof(task_id=task.id, holds=False, reason=str(error))
-    grade = make_grade(expected, untouched, GradedTree(files={}, reverted=()), duration_s=0.0)
-    if grade.reward > 0:
+    if untouched.is_sound and not expected.fail_to_pass:
         return Proof(task_id=task.id, holds=False, reason="its tests pass before anything was repaired")
     remember(task, backend, expected)
     return Proof(task_id=task.id, holds=True)
@@ -138,7 +134,7 @@ async def _grade_batch(
             jobs.append(
                 Job(timeout_s=task.verifier_timeout_s, tests=f"{folder}/tests", tree=f"{folder}/{name}")
             )
-    verdicts = await run_trial(backend, jobs, files, label=_LABEL, tests=None)
+    verdicts = await run_trial(backend, jobs, files, label=_LABEL, tests={})
     return {task.id: (verdicts[2 * i], verdicts[2 * i + 1]) for i, task in enumerate(tasks)}
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from lego_harness.errors import GraderError, SetupError
 from lego_harness.grading.grader import Grader
+from lego_harness.grading.reference import Expected
 from lego_harness.grading.toolchain import toolchain
 from lego_harness.sandbox.base import (
     MAX_EXPORT_BYTES,
@@ -184,8 +185,8 @@ async def test_a_failure_of_the_grading_sandbox_is_no_reward(
         await Grader(broken, label="x").grade(task, {"calc.py": FIXED.encode()})  # pyright: ignore[reportArgumentType]
 
 
-async def _known(task: Task, backend: SandboxBackend, *, label: str) -> tuple[str, ...]:
-    return IDS
+async def _known(task: Task, backend: SandboxBackend, *, label: str) -> Expected:
+    return Expected(fail_to_pass=IDS, pass_to_pass=())
 
 
 @pytest.mark.parametrize("said", ["", "[]", '[{"tests": {}}]', "0" * 32 + "[]"])

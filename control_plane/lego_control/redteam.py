@@ -1,0 +1,97 @@
+"""`lego redteam`: scripted cheating agents against the sandbox and the grader, and a table like Table 6.
+
+Owns options, display and exit codes: 0 when no cheat got through and the honest fix passed, 1 when one
+did or it did not. What an attempt is, is `lego_harness.redteam`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from lego_harness.redteam.cheat import Cheat
+    from lego_harness.redteam.run import Attempt
+    from lego_harness.types import Task
+
+SANDBOXES = click.Choice(["auto", "docker", "bubblewrap"])
+
+
+@click.command()
+@click.option(
+    "--tasks",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Task folders to attack.  [default: one generated repair task]",
+)
+@click.option("--backend", type=SANDBOXES, default="auto", show_default=True, help="What isolates agents.")
+@click.option("--cheat", "names", multiple=True, metavar="NAME", help="Only these.  [default: all]")
+@click.option("--undefended", is_flag=True, help="Also without defences, and print the table of both.")
+@click.option("--json", "for_programs", is_flag=True, help="One JSON object per attempt instead of a table.")
+def redteam(
+    tasks: Path | None, backend: str, names: tuple[str, ...], undefended: bool, for_programs: bool
+) -> int:
+    """Run scripted cheating agents through the real pipeline. Exit 1 if one got through."""
+    with tempfile.TemporaryDirectory(prefix="lego-redteam-") as scratch:
+        pool = _pool(tasks, Path(scratch))
+        return asyncio.run(_run(pool, backend, _chosen(names), undefended, for_programs))
+
+
+def _pool(folder: Path | None, scratch: Path) -> Sequence[Task]:
+    from lego_harness.tasks.folder import load_pool
+    from lego_harness.tasks.synth import write_pool
+
+    if folder is None:
+        folder = scratch
+        write_pool(scratch, num_train=1, num_heldout=0, seed=0)
+    return load_pool(folder)
+
+
+def _chosen(names: Sequence[str]) -> Sequence[Cheat]:
+    from lego_harness.errors import UsageError
+    from lego_harness.redteam.cheat import all_cheats
+
+    cheats = all_cheats()
+    known = {cheat.name for cheat in cheats}
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError(f"cheat {unknown[0]!r}: expected one of {', '.join(sorted(known))}")
+    return [cheat for cheat in cheats if not names or cheat.name in names]
+
+
+async def _run(
+    pool: Sequence[Task], backend_name: str, cheats: Sequence[Cheat], undefended: bool, for_programs: bool
+) -> int:
+    from lego_harness.redteam.run import attempts
+    from lego_harness.sandbox.choose import choose_backend
+
+    backend = choose_backend(backend_name)
+    await backend.check()
+    label = f"redteam-{secrets.token_hex(4)}"
+    done: list[Attempt] = []
+    async for attempt in attempts(cheats, pool, backend, label=label):
+        done.append(attempt)
+        click.echo(json.dumps(asdict(attempt)) if for_programs else _line(attempt))
+    if not for_programs:
+        click.echo(_summary(done))
+    return int(any(attempt.result.is_bad for attempt in done))
+
+
+def _line(attempt: Attempt) -> str:
+    kinds = ", ".join(dict.fromkeys(finding.kind.value for finding in attempt.findings))
+    said = attempt.detail[:90] + (f"  [{kinds}]" if kinds else "")
+    return f"{attempt.result.value:13} {attempt.cheat:24} {attempt.task:14} {attempt.seconds:5.1f} s  {said}"
+
+
+def _summary(done: Sequence[Attempt]) -> str:
+    counts: dict[str, int] = {}
+    for attempt in done:
+        counts[attempt.result.value] = counts.get(attempt.result.value, 0) + 1
+    return f"{len(done)} attempts: " + ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))

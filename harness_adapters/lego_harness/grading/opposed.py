@@ -1,0 +1,141 @@
+"""Two copies of the hidden tests that contradict each other, and what a pair of verdicts is worth.
+
+Some test functions are contradicted in the first copy, the others in the second; which is decided by
+dice that never enter the grading sandbox. Whoever wants a reward must pass each genuine function and
+fail each contradicted one, without being able to tell them apart but by knowing the right answers:
+the verdict cannot be forged from inside, not even by code that owns the whole sandbox. Invariant: the
+copies hold the same tests under the same ids.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random, SystemRandom
+
+from lego_harness.grading.contradict import contradicted, function_of
+from lego_harness.grading.trial import Job, Verdict
+from lego_harness.tasks.folder import tree_files
+
+MAX_FUNCTIONS = 8
+"""Functions that are run twice; the second copy runs nothing else, so that a large suite costs once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ruling:
+    """What one grading found."""
+
+    verdict: Verdict
+    """Of the genuine tests."""
+    held: tuple[str, ...] = ()
+    """Functions whose contradiction did not fail although they passed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opposed:
+    """One draw: which part of which function is contradicted in which copy."""
+
+    folders: tuple[Path, ...]
+    """On the host; one where nothing can be contradicted, else two."""
+    targets: tuple[str, ...]
+    """Their paths inside."""
+    flips: Mapping[str, tuple[bool, ...]]
+    """Function → per part, whether the first copy contradicts it; otherwise the second does."""
+
+    @property
+    def mounts(self) -> dict[str, Path]:
+        return dict(zip(self.targets, self.folders, strict=True))
+
+    def jobs(self, timeout_s: float) -> list[Job]:
+        """All tests over the first copy, the doubtful functions once more over the second."""
+        pairs = zip(self.targets, ((), tuple(self.flips)), strict=False)
+        return [Job(timeout_s=timeout_s, tests=target, select=select) for target, select in pairs]
+
+    def ruling(self, verdicts: Sequence[Verdict]) -> Ruling:
+        """Genuine outcomes, and the contradictions that passed; an unsound verdict speaks alone."""
+        unsound = [verdict for verdict in verdicts if not verdict.is_sound]
+        if unsound or len(verdicts) == 1:
+            return Ruling(verdict=unsound[0] if unsound else verdicts[0])
+        nodes = {node: verdicts[0] for node in verdicts[0].tests if function_of(node) not in self.flips}
+        held: list[str] = []
+        for function, flips in self.flips.items():
+            parts = [_parts(verdict, function, len(flips)) for verdict in verdicts]
+            for flip, *pair in zip(flips, *parts, strict=True):
+                genuine, contradiction = (pair[flip], pair[not flip])
+                nodes |= dict.fromkeys(genuine, verdicts[flip])
+                if _passes(verdicts[flip], genuine) and not _fails(verdicts[not flip], contradiction):
+                    held.append(function)
+        return Ruling(verdict=_merged(nodes, verdicts[0]), held=tuple(dict.fromkeys(held)))
+
+
+def _parts(verdict: Verdict, function: str, count: int) -> list[list[str]]:
+    """Node ids of a function by part, in the order they ran: a contradicted row may change its id."""
+    nodes = [node for node in verdict.tests if function_of(node) == function]
+    if count == 1:
+        return [nodes]
+    return [nodes[number : number + 1] for number in range(count)]
+
+
+def _passes(verdict: Verdict, nodes: Sequence[str]) -> bool:
+    return bool(nodes) and all(verdict.tests[node] == "passed" for node in nodes)
+
+
+def _fails(verdict: Verdict, nodes: Sequence[str]) -> bool:
+    return bool(nodes) and all(verdict.tests[node] in ("failed", "error") for node in nodes)
+
+
+def _merged(nodes: Mapping[str, Verdict], first: Verdict) -> Verdict:
+    """The verdict over each node where it was genuine; messages of whole files come from the first."""
+    files = {node: text for node, text in first.messages.items() if "::" not in node}
+    return Verdict(
+        tests={node: verdict.tests[node] for node, verdict in nodes.items()},
+        durations_s={node: v.durations_s[node] for node, v in nodes.items() if node in v.durations_s},
+        messages=files | {node: v.messages[node] for node, v in nodes.items() if node in v.messages},
+        canaries=first.canaries,
+        ending=first.ending,
+    )
+
+
+@contextmanager
+def opposed(tests: Path, functions: Mapping[str, int], dice: Random | None = None) -> Iterator[Opposed]:
+    """The copies for one grading over the first of `functions`, each with its number of parts."""
+    dice = dice or SystemRandom()
+    chosen = list(functions)[:MAX_FUNCTIONS]
+    if not chosen:
+        yield Opposed(folders=(tests,), targets=(_target(),), flips={})
+        return
+    dice.shuffle(chosen)
+    flips = {name: tuple(dice.random() < 0.5 for _ in range(functions[name])) for name in chosen}
+    opposite = {name: tuple(not flip for flip in parts) for name, parts in flips.items()}
+    files = tree_files(tests)
+    with tempfile.TemporaryDirectory(prefix="lego-tests-") as root:
+        folders = (Path(root, "a"), Path(root, "b"))
+        for folder, parts in zip(folders, (flips, opposite), strict=True):
+            _write(folder, tests, files.keys(), contradicted(files, parts, dice))
+        yield Opposed(folders=folders, targets=(_target(), _target()), flips=flips)
+
+
+def _target() -> str:
+    return f"/grade/{secrets.token_hex(8)}"
+
+
+def _write(folder: Path, tests: Path, names: Iterable[str], changed: Mapping[str, bytes]) -> None:
+    """A copy of `tests` that any user may read; unchanged files are shared where the disk allows it."""
+    folder.mkdir(mode=0o755)
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if name in changed:
+            path.write_bytes(changed[name])
+            path.chmod(0o644)
+        else:
+            try:
+                os.link(tests / name, path)
+            except OSError:
+                shutil.copyfile(tests / name, path)

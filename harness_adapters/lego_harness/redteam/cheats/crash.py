@@ -1,0 +1,11 @@
+"""The interpreter crashes on import.
+
+mode: ending
+"""
+
+append(
+    """
+import ctypes
+ctypes.string_at(0)
+"""
+)

