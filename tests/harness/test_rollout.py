@@ -12,7 +12,7 @@ import pytest
 from lego_harness.adapters.base import HarnessExit
 from lego_harness.errors import EngineError, GraderError, HarnessError, SandboxEnded, SetupError, UsageError
 from lego_harness.sandbox.base import Mount, Phase
-from lego_harness.types import StopReason, Task
+from lego_harness.types import Finding, FindingKind, StopReason, Task
 from tests.support.fake_rollout import FakeSession, FakeWorld, make_spec
 
 OK = HarnessExit(exit_code=0, output="")
@@ -77,6 +77,7 @@ def failing(code: int = 1, **facts: Any) -> HarnessExit:
     return HarnessExit(exit_code=code, output="Traceback\n\x1b[31mboom", **facts)
 
 
+FOUND = Finding(kind=FindingKind.TEST_EDIT, detail="tests/x")
 GONE = SandboxEnded("exec in a container that is gone, brought down from inside")
 LOST = SetupError("exec in a container that somebody removed")
 WAYS_TO_END = {
@@ -144,6 +145,13 @@ WAYS_TO_END = {
         FakeWorld(exits(failing(137, killed_inside=True), turns=0)), StopReason.FAILED_HARNESS, None, "137",
     ),
     "adapter meets an engine error": (FakeWorld(raises(EngineError("no"))), StopReason.FAILED_ENGINE, None, "no"),
+    "a finding masks it": (
+        FakeWorld(exits(), findings=(FOUND,), policy={FOUND.kind: "mask"}), StopReason.MASKED_INTEGRITY, None, "test_edit: tests/x",
+    ),
+    "a finding takes its reward": (
+        FakeWorld(exits(), findings=(FOUND,), policy={FOUND.kind: "zero"}), StopReason.COMPLETED, 0.0, "",
+    ),
+    "a finding is only flagged": (FakeWorld(exits(), findings=(FOUND,)), StopReason.COMPLETED, 1.0, ""),
     "grader failed": (
         FakeWorld(exits(), grade_error=GraderError("no verdict")), StopReason.FAILED_GRADER, None, "no verdict",
     ),
@@ -195,6 +203,7 @@ async def test_a_forfeited_reward_says_why_and_never_reaches_the_grader(task: Ta
 async def test_a_trajectory_carries_the_change_the_stages_and_the_names(task: Task) -> None:
     world = FakeWorld(exits())
     trajectory = await world.runner().run(make_spec(task))
+    assert trajectory.integrity == ()
     assert "-wrong" in trajectory.patch
     assert "+right" in trajectory.patch
     assert (trajectory.id, trajectory.task_id) == ("s00001.g00.r0", "ops-1")

@@ -7,7 +7,7 @@ what was opened and closed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from lego_harness.adapters.base import Endpoint, HarnessExit
+from lego_harness.grading.integrity import Policy
 from lego_harness.proxy.capture import Capture
 from lego_harness.rollout import RolloutRunner, RolloutSpec
 from lego_harness.sandbox.base import Limits, SandboxSpec
-from lego_harness.types import Branch, Budget, Grade, Sampling, StopReason, Task, Turn
+from lego_harness.types import Branch, Budget, Finding, FindingKind, Grade, Sampling, StopReason, Task, Turn
 
 
 class FakeSession:
@@ -65,6 +66,8 @@ class FakeWorld:
     check_error: Exception | None = None
     grade_error: Exception | None = None
     grades: bool = True
+    findings: tuple[Finding, ...] = ()
+    policy: Mapping[FindingKind, Policy] = field(default_factory=dict)
     mounts: tuple[Any, ...] = ()
     files: dict[str, bytes] = field(default_factory=dict)
     session: FakeSession | None = None
@@ -80,6 +83,7 @@ class FakeWorld:
             backend=_Backend(self),
             grader=_Grader(self),  # type: ignore[arg-type]
             label="run-1",
+            integrity=self.policy,
         )
 
 
@@ -166,7 +170,12 @@ class _Grader:
             raise self.world.grade_error
         self.world.num_graded += 1
         reward = float(exported.get("calc.py") == b"right\n")
-        return Grade(reward=reward, tests={"t": "passed" if reward else "failed"}, duration_s=0.1)
+        return Grade(
+            reward=reward,
+            tests={"t": "passed" if reward else "failed"},
+            duration_s=0.1,
+            findings=self.world.findings,
+        )
 
 
 def make_spec(task: Task, *, max_seconds: float = 30.0) -> RolloutSpec:

@@ -1,0 +1,169 @@
+"""Tests and their contradictions: who passes the one honestly fails the other."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lego_harness.grading.contradict import contradictable, contradicted
+
+SIMPLE = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
+LITERALS = st.recursive(
+    SIMPLE | st.floats(allow_nan=False, allow_infinity=False, width=16),
+    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.integers(), inner),
+    max_leaves=6,
+)
+
+
+class EqualsAnything:
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+def outcome(source: str, answer: Any, name: str = "test_it") -> bool:
+    """Whether a test function passes when `answer` is what the code under test gives."""
+    scope: dict[str, Any] = {"answer": answer, "pytest": pytest}
+    exec(source, scope)
+    try:
+        scope[name]()
+    except AssertionError:
+        return False
+    return True
+
+
+def flipped(source: str, seed: int = 0) -> str:
+    files = {"test_x.py": source.encode()}
+    return contradicted(files, {"test_x.py::test_it": (True,)}, random.Random(seed))["test_x.py"].decode()
+
+
+@given(LITERALS, st.integers(0, 2**32))
+def test_no_value_equals_an_expected_literal_and_its_contradiction(value: Any, seed: int) -> None:
+    source = f"def test_it():\n    assert answer == {value!r}\n"
+    assert outcome(source, value)
+    assert not outcome(flipped(source, seed), value)
+
+
+@given(LITERALS, st.integers(0, 2**32))
+def test_what_equals_anything_passes_both(value: Any, seed: int) -> None:
+    source = f"def test_it():\n    assert answer == {value!r}\n"
+    assert outcome(source, EqualsAnything())
+    assert outcome(flipped(source, seed), EqualsAnything())
+
+
+HONEST: dict[str, tuple[str, Any]] = {
+    "a name": ("wanted = 3\n    assert answer == wanted", 3),
+    "the other side": ("assert 3 == answer", 3),
+    "a condition": ("assert answer", 1),
+    "a negation": ("assert not answer", 0),
+    "an order": ("assert answer < 4", 3),
+    "both of two": ("assert answer == 3 and answer > 2", 3),
+    "all of many": ("assert all(a == 1 for a in answer)", [1, 1]),
+    "below a with": ("import contextlib\n    with contextlib.nullcontext():\n        assert answer == 3", 3),
+    "a message": ("assert answer == 3, 'no'", 3),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_work_fails_the_contradiction_of_what_it_passes(name: str) -> None:
+    body, answer = HONEST[name]
+    source = f"def test_it():\n    {body}\n"
+    assert outcome(source, answer)
+    assert [outcome(flipped(source, seed), answer) for seed in range(5)] == [False] * 5
+
+
+def test_exceptions_are_expected_of_a_kind_that_nobody_raises() -> None:
+    source = "def test_it():\n    with pytest.raises(ValueError):\n        answer()\n"
+
+    def refuse() -> None:
+        raise ValueError("refused")
+
+    assert outcome(source, refuse)
+    with pytest.raises(ValueError, match="refused"):
+        outcome(flipped(source), refuse)
+
+
+@pytest.mark.parametrize(
+    ("call", "changed"),
+    [
+        ("self.assertEqual(f(), 3)", "self.assertEqual(f(), "),
+        ("self.assertTrue(f())", "self.assertFalse(f())"),
+        ("self.assertIsNone(f())", "self.assertIsNotNone(f())"),
+        ("np.testing.assert_allclose(f(), [1.0])", "np.testing.assert_allclose(f(), ["),
+    ],
+)
+def test_methods_that_assert_are_contradicted_too(call: str, changed: str) -> None:
+    source = f"class TestX:\n    def test_it(self):\n        {call}\n".encode()
+    function = "test_x.py::TestX::test_it"
+    assert contradictable({"test_x.py": source}, [function]) == {function: 1}
+    text = contradicted({"test_x.py": source}, {function: (True,)}, random.Random(0))["test_x.py"]
+    assert changed.encode() in text
+    assert call.encode() not in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "pass",
+        "for x in f():\n        assert x",
+        "if f():\n        assert f() == 3",
+        "return\n    assert f() == 3",
+        "f()",
+    ],
+)
+def test_a_function_whose_assertions_may_not_be_reached_is_left_alone(body: str) -> None:
+    source = f"def test_it():\n    {body}\n".encode()
+    assert contradictable({"test_x.py": source}, ["test_x.py::test_it"]) == {}
+
+
+ROWS = """import pytest
+
+CASES = [(1, 2, 3), (5, -5, 0), (2, 2, 4)]
+
+@pytest.mark.parametrize(("a", "b", "wanted"), CASES)
+def test_it(a, b, wanted):
+    assert add(a, b) == wanted
+"""
+
+
+INLINE = ROWS.replace("CASES = [(1, 2, 3), (5, -5, 0), (2, 2, 4)]\n", "").replace(
+    "CASES)", "[(1, 2, 3), (5, -5, 0), (2, 2, 4)])"
+)
+
+
+@pytest.mark.parametrize("text", [ROWS, INLINE], ids=["table", "decorator"])
+def test_rows_are_contradicted_each_by_itself(text: str) -> None:
+    source = text.encode()
+    assert contradictable({"test_x.py": source}, ["test_x.py::test_it[1-2-3]"]) == {"test_x.py::test_it": 3}
+    flips = {"test_x.py::test_it": (False, True, False)}
+    text = contradicted({"test_x.py": source}, flips, random.Random(0))["test_x.py"].decode()
+    assert "(1, 2, 3)" in text
+    assert "(2, 2, 4)" in text
+    assert "(5, -5, " in text
+    assert "(5, -5, 0)" not in text
+
+
+def test_the_table_of_several_tests_is_not_changed() -> None:
+    source = (ROWS + "\n\ndef test_more():\n    assert len(CASES) == 3\n").encode()
+    assert contradictable({"test_x.py": source}, ["test_x.py::test_it[1-2-3]"]) == {"test_x.py::test_it": 1}
+
+
+@given(st.text(max_size=200))
+def test_files_that_are_no_python_have_nothing_to_contradict(text: str) -> None:
+    contradictable({"test_x.py": text.encode("utf-8", "replace")}, ["test_x.py::test_it"])
+
+
+def test_both_forms_of_a_file_are_printed_alike() -> None:
+    source = b"def test_it():\n    # three\n    assert answer == 3\n"
+    function = "test_x.py::test_it"
+    genuine, other = (
+        contradicted({"test_x.py": source}, {function: (flip,)}, random.Random(0))["test_x.py"]
+        for flip in (False, True)
+    )
+    assert len(genuine) == len(other)
+    assert b"three" not in genuine

@@ -1,0 +1,90 @@
+"""Two copies of the hidden tests, and what their verdicts are worth together."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from lego_harness.grading.opposed import Opposed, opposed
+from lego_harness.grading.runner import CANARIES
+from lego_harness.grading.trial import Verdict
+
+F, G = "test_x.py::test_f", "test_x.py::test_g"
+
+
+def verdict(ending: str = "complete", **tests: str) -> Verdict:
+    named = {f"test_x.py::{name}": outcome for name, outcome in tests.items()}
+    return Verdict(tests=named, messages={}, canaries=len(CANARIES), ending=ending)
+
+
+def pair(**flips: bool) -> Opposed:
+    parts = {f"test_x.py::{name}": (flip,) for name, flip in flips.items()}
+    return Opposed(folders=(), targets=(), flips=parts)
+
+
+def test_each_function_is_judged_where_it_was_genuine() -> None:
+    first, second = (
+        verdict(test_f="failed", test_g="passed", test_h="passed"),
+        verdict(test_f="passed", test_g="failed"),
+    )
+    ruling = pair(test_f=True, test_g=False).ruling([first, second])
+    assert ruling.verdict.tests == {"test_x.py::test_h": "passed", F: "passed", G: "passed"}
+    assert ruling.held == ()
+
+
+@pytest.mark.parametrize("flip", [True, False])
+def test_passing_a_test_and_its_contradiction_is_named(flip: bool) -> None:
+    assert pair(test_f=flip).ruling([verdict(test_f="passed")] * 2).held == (F,)
+
+
+@pytest.mark.parametrize("flip", [True, False])
+def test_failing_both_is_only_a_failure(flip: bool) -> None:
+    ruling = pair(test_f=flip).ruling([verdict(test_f="failed")] * 2)
+    assert (ruling.verdict.tests, ruling.held) == ({F: "failed"}, ())
+
+
+@pytest.mark.parametrize("outcome", ["skipped", "incomplete", "passed"])
+def test_a_contradiction_must_fail_and_nothing_else(outcome: str) -> None:
+    ruling = pair(test_f=False).ruling([verdict(test_f="passed"), verdict(test_f=outcome)])
+    assert ruling.held == (F,)
+
+
+def test_an_unsound_half_speaks_for_the_whole() -> None:
+    ruling = pair(test_f=False).ruling([verdict(test_f="passed"), verdict("killed")])
+    assert not ruling.verdict.is_sound
+
+
+def test_rows_are_matched_by_their_order_since_a_changed_row_changes_its_id() -> None:
+    flips = {F: (True, False)}
+    first = verdict(**{"test_f[1-9]": "failed", "test_f[2-4]": "passed"})
+    second = verdict(**{"test_f[1-1]": "passed", "test_f[2-5]": "failed"})
+    ruling = Opposed(folders=(), targets=(), flips=flips).ruling([first, second])
+    assert ruling.verdict.tests == {f"{F}[1-1]": "passed", f"{F}[2-4]": "passed"}
+    assert ruling.held == ()
+
+
+def test_guessing_which_copy_is_genuine_fails_for_every_fixed_guess(tmp_path: Path) -> None:
+    """A forger who says of the first copy that all passed, and of the second that all failed."""
+    (tmp_path / "test_x.py").write_text("def test_f():\n    assert f() == 3\n")
+    seen: set[bool] = set()
+    for seed in range(20):
+        with opposed(tmp_path, {F: 1}, random.Random(seed)) as draw:
+            texts = [(folder / "test_x.py").read_text() for folder in draw.folders]
+            assert sorted("== 3" in text for text in texts) == [False, True]
+            assert ("== 3" in texts[0]) == (draw.flips[F] == (False,))
+            ruling = draw.ruling([verdict(test_f="passed"), verdict(test_f="failed")])
+            seen.add(ruling.verdict.tests[F] == "passed" and not ruling.held)
+    assert seen == {True, False}
+
+
+def test_what_is_not_contradicted_is_the_same_in_both_copies_and_readable_by_anybody(tmp_path: Path) -> None:
+    (tmp_path / "test_x.py").write_text("def test_f():\n    assert f() == 3\n")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x.json").write_text("{}")
+    with opposed(tmp_path, {F: 1}) as draw:
+        for folder in draw.folders:
+            assert (folder / "data" / "x.json").read_text() == "{}"
+            assert (folder / "data" / "x.json").stat().st_mode & 0o444 == 0o444
+    assert not any(folder.exists() for folder in draw.folders)
