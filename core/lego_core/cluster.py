@@ -101,6 +101,7 @@ async def open_cluster(
                 max_model_len=recipe.engine.max_model_len,
                 template_options=recipe.model.template_options,
                 label=label,
+                integrity=recipe.rollout.integrity,
             ),
             engine,
         )

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from lego_harness.adapters.options import CommandConfig, HarnessOptions
 from lego_harness.errors import UsageError
+from lego_harness.types import FindingKind, Policy
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Metric = Literal[
@@ -96,6 +97,9 @@ class RolloutConfig(Section):
     """Processes that run rollouts."""
     concurrency: int = Field(default=4, ge=1)
     """Rollouts in flight per worker."""
+    integrity: dict[FindingKind, Policy] = {}
+    """What a finding of an integrity report does, where that is not what it does by itself: a forged
+    verdict is worth 0, everything else is flagged."""
 
     @field_validator("top_p")
     @classmethod

@@ -26,10 +26,10 @@ from dataclasses import dataclass, field
 
 from lego_harness.adapters.base import HarnessExit
 from lego_harness.errors import AlignmentError, EngineError, GraderError, HarnessError
-from lego_harness.grading.integrity import Policy, verdict_of, zeroed
+from lego_harness.grading.integrity import verdict_of, zeroed
 from lego_harness.proxy.capture import Capture
 from lego_harness.text import one_line
-from lego_harness.types import Finding, FindingKind, Grade, StopReason, Turn
+from lego_harness.types import Finding, FindingKind, Grade, Policy, StopReason, Turn
 
 _BOUNDARIES: tuple[tuple[type[Exception], StopReason], ...] = (
     (EngineError, StopReason.FAILED_ENGINE),

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from lego_harness.adapters.base import Adapter, HarnessExit
 from lego_harness.errors import LegoError, SandboxEnded
 from lego_harness.grading.grader import Grader
-from lego_harness.grading.integrity import DEFAULT_POLICY, Policy, integrity_report
+from lego_harness.grading.integrity import DEFAULT_POLICY, integrity_report
 from lego_harness.grading.patch import make_patch
 from lego_harness.outcome import Facts, Verdict, apply_policy, classify, classify_failure
 from lego_harness.proxy.app import CaptureProxy
@@ -29,6 +29,7 @@ from lego_harness.types import (
     Finding,
     FindingKind,
     Grade,
+    Policy,
     Sampling,
     StopReason,
     Task,

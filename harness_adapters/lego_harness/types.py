@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,6 +212,10 @@ class FindingKind(StrEnum):
     """Its patch answers without computing: equals anything, knows the cases, meddles with the runner."""
     FORGED_VERDICT = "forged_verdict"
     """Its code broke the grading: a test passed together with its contradiction, or the runner died."""
+
+
+Policy = Literal["mask", "zero", "flag"]
+"""What a finding does: the rollout leaves the batch, its reward becomes 0, or it is only stored."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

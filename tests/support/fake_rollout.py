@@ -16,11 +16,21 @@ from typing import Any
 import numpy as np
 
 from lego_harness.adapters.base import Endpoint, HarnessExit
-from lego_harness.grading.integrity import Policy
 from lego_harness.proxy.capture import Capture
 from lego_harness.rollout import RolloutRunner, RolloutSpec
 from lego_harness.sandbox.base import Limits, SandboxSpec
-from lego_harness.types import Branch, Budget, Finding, FindingKind, Grade, Sampling, StopReason, Task, Turn
+from lego_harness.types import (
+    Branch,
+    Budget,
+    Finding,
+    FindingKind,
+    Grade,
+    Policy,
+    Sampling,
+    StopReason,
+    Task,
+    Turn,
+)
 
 
 class FakeSession:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lego_harness.adapters.options import HarnessOptions
@@ -20,7 +20,7 @@ from lego_harness.proxy.upstream import Engine
 from lego_harness.registry import get_adapter
 from lego_harness.rollout import RolloutRunner, RolloutSpec
 from lego_harness.sandbox.choose import choose_backend
-from lego_harness.types import Trajectory
+from lego_harness.types import FindingKind, Policy, Trajectory
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +35,8 @@ class WorkerConfig:
     template_options: Mapping[str, object]
     label: str
     """Run id: marks every process, folder and container this worker makes."""
+    integrity: Mapping[FindingKind, Policy] = field(default_factory=dict[FindingKind, Policy])
+    """What findings do to a reward, where that is not the default."""
 
 
 class RolloutWorker:
@@ -51,7 +53,12 @@ class RolloutWorker:
         self._backend = choose_backend(config.sandbox)
         grader = Grader(self._backend, label=config.label)
         self._runner = RolloutRunner(
-            proxy=self._proxy, adapter=self._adapter, backend=self._backend, grader=grader, label=config.label
+            proxy=self._proxy,
+            adapter=self._adapter,
+            backend=self._backend,
+            grader=grader,
+            label=config.label,
+            integrity=config.integrity,
         )
 
     async def start(self) -> str:

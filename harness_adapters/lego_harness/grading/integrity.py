@@ -14,13 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from lego_harness.grading.findings import finding
 from lego_harness.grading.patch_audit import patch_findings
-from lego_harness.types import Finding, FindingKind, Grade
+from lego_harness.types import Finding, FindingKind, Grade, Policy
 
-Policy = Literal["mask", "zero", "flag"]
 DEFAULT_POLICY: dict[FindingKind, Policy] = {
     kind: "zero" if kind is FindingKind.FORGED_VERDICT else "flag" for kind in FindingKind
 }

@@ -1,6 +1,6 @@
 """A cheating agent as a file: a script in place of a harness, run inside the agent's sandbox.
 
-    cheats/NAME.py   the script; its docstring says what it does and, in `mode: …`, which failure it tries
+    cheats/NAME.cheat   a Python script; its docstring says what it does and, in `mode: …`, which failure it tries
 
 Owns reading those files. Invariant: the scripts are text to this package; nothing here imports them.
 """
@@ -29,7 +29,7 @@ MODES = {
 """Failure modes: the rows of Table 6 of the paper, and those it has no row for."""
 HONEST = "honest"
 _FOLDER = Path(__file__).with_name("cheats")
-_INSIDE = Path(__file__).with_name("inside.py")
+_INSIDE = Path(__file__).with_name("prelude.cheat")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +47,7 @@ class Cheat:
 
 def all_cheats() -> tuple[Cheat, ...]:
     """Every cheat by name, the honest agent first."""
-    cheats = [_read(path) for path in sorted(_FOLDER.glob("*.py"))]
+    cheats = [_read(path) for path in sorted(_FOLDER.glob("*.cheat"))]
     return tuple(sorted(cheats, key=lambda cheat: cheat.name != HONEST))
 
 
