@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 MAX_PATCH_CHARS = 65_536
+_CUT = f"… cut at {MAX_PATCH_CHARS} characters"
 _MAX_SHOWN_BYTES = 100_000
 _MAX_SHOWN_LINES = 2_000
 _BY_PRODUCTS = {"__pycache__", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"}
@@ -83,9 +84,14 @@ def make_patch(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
         for line in _file_diff(path, before.get(path), after.get(path)):
             left -= len(line) + 1
             if left < 0:
-                return "\n".join([*shown, f"… cut at {MAX_PATCH_CHARS} characters", ""])
+                return "\n".join([*shown, _CUT, ""])
             shown.append(line)
     return "\n".join([*shown, ""]) if shown else ""
+
+
+def is_whole_patch(patch: str) -> bool:
+    """Whether `make_patch` showed the whole change."""
+    return not patch.endswith(f"{_CUT}\n") and "\n@@ not shown: " not in patch
 
 
 def printable(text: str) -> str:
