@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from lego_harness.adapters.base import Adapter, HarnessExit
 from lego_harness.errors import LegoError, SandboxEnded
+from lego_harness.grading.git_history import sealed_git
 from lego_harness.grading.grader import Grader
 from lego_harness.grading.integrity import DEFAULT_POLICY, integrity_report
 from lego_harness.grading.patch import make_patch
@@ -91,7 +92,8 @@ class RolloutRunner:
         session = self._proxy.open_session(spec.id, spec.sampling, spec.budget)
         try:
             facts.before = workspace_files(spec.task)
-            async with self._backend.open(self._sandbox_spec(facts.before, session)) as sandbox:
+            files = {**facts.before, **sealed_git(spec.task.workspace)}
+            async with self._backend.open(self._sandbox_spec(files, session)) as sandbox:
                 stopwatch.lap("sandbox_setup")
                 await self._race(spec, sandbox, session, facts)
                 stopwatch.lap("agent")

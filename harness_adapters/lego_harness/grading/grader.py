@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from lego_harness.errors import GraderError
 from lego_harness.grading.contradict import contradictable
 from lego_harness.grading.findings import grading_findings
+from lego_harness.grading.git_history import sealed_git
 from lego_harness.grading.opposed import Opposed, Ruling, opposed
 from lego_harness.grading.patch import GradedTree, graded_tree, make_patch, printable
 from lego_harness.grading.reference import Expected, expected_tests, solved_tree
@@ -60,6 +61,7 @@ class Grader:
 
     async def _try(self, task: Task, pair: Opposed, files: Mapping[str, bytes]) -> Ruling:
         jobs = pair.jobs(task.verifier_timeout_s)
+        files = {**files, **sealed_git(task.workspace)}
         verdicts = await run_trial(self._backend, jobs, files, label=self._label, tests=pair.mounts)
         return pair.ruling(verdicts)
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lego_harness.errors import GraderError, SetupError
 from lego_harness.grading import runner
+from lego_harness.grading.git_history import sealed_git
 from lego_harness.grading.toolchain import cache_folder, toolchain
 from lego_harness.grading.trial import TESTS, Job, Verdict, run_trial
 from lego_harness.sandbox.base import Mount, Phase, SandboxBackend, SandboxSpec
@@ -55,6 +56,7 @@ async def grade_tree(
 ) -> Verdict:
     """The hidden tests, as they are, over a tree of ours."""
     job = Job(timeout_s=task.verifier_timeout_s)
+    tree = {**tree, **sealed_git(task.workspace)}
     (verdict,) = await run_trial(backend, [job], tree, label=label, tests={TESTS: task.tests})
     return verdict
 

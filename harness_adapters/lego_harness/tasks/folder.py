@@ -89,7 +89,7 @@ def workspace_files(task: Task) -> dict[str, bytes]:
 
 
 def tree_files(root: Path) -> dict[str, bytes]:
-    """A trusted folder's files by relative path, bytecode caches aside."""
+    """A trusted folder's files by relative path, bytecode caches and git's own aside (`git_history.py`)."""
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in _files_under(root)}
 
 
@@ -99,7 +99,12 @@ def is_test_file(path: Path) -> bool:
 
 
 def _files_under(root: Path) -> list[Path]:
-    return [p for p in sorted(root.rglob("*")) if p.is_file() and "__pycache__" not in p.parts]
+    unread = {"__pycache__", ".git"}
+    return [
+        path
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not unread.intersection(path.relative_to(root).parts)
+    ]
 
 
 def _read_toml(path: Path) -> _TaskToml:

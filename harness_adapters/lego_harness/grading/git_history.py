@@ -1,0 +1,146 @@
+"""The repository an agent sees: one commit, whatever history its project has.
+
+    task's .git (host only) ─ sealed_git ─▶ .git files: one commit of the same tree, the tag that
+                                            `describe` finds, nothing else
+
+The real `.git` never enters a sandbox, so that no future commit, stash, reflog or unreachable object can
+be found there; the same sealed repository stands in the grading sandbox for builds that ask git for a
+version. Invariants: what is handed out passed `audit`, else SetupError; git runs here on the task's own
+repository only, by plumbing that reads objects, without its configuration's hooks, filters and monitors;
+never on a `.git` that an agent wrote. See SWE-bench#465, where agents read the fix in future commits.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from lego_harness.errors import SetupError
+
+_ENV = {
+    "PATH": os.defpath,
+    "HOME": "/nonexistent",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_AUTHOR_NAME": "lego",
+    "GIT_AUTHOR_EMAIL": "lego@localhost",
+    "GIT_COMMITTER_NAME": "lego",
+    "GIT_COMMITTER_EMAIL": "lego@localhost",
+}
+_SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.directory=*")
+_CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = false\n\tbare = false\n"
+_KEPT = ("HEAD", "config", "index", "packed-refs", "objects/pack/", "refs/heads/", "refs/tags/")
+_TIMEOUT_S = 300
+
+
+@lru_cache(maxsize=32)
+def sealed_git(workspace: Path) -> Mapping[str, bytes]:
+    """`.git/…` files of the one-commit repository for a task's workspace; none when it has no `.git`.
+
+    Raises SetupError where the repository cannot be read or the result holds more than one commit.
+    """
+    real = workspace / ".git"
+    if not real.is_dir():
+        if real.exists() or real.is_symlink():
+            raise SetupError(
+                f"{real}: expected a folder; a linked worktree or submodule has its history elsewhere"
+            )
+        return {}
+    with tempfile.TemporaryDirectory(prefix="lego-git-") as scratch:
+        new = Path(scratch, ".git")
+        _seal(real, new)
+        if faults := list(audit(new)):
+            raise SetupError(f"{real}: the sealed repository holds more than one commit: {faults[0]}")
+        return {f".git/{name}": (new / name).read_bytes() for name in sorted(_files(new))}
+
+
+def audit(git: Path) -> Iterator[str]:
+    """Whatever a repository of ours holds beside one commit and what it reaches; empty when it is sealed."""
+    names = set(_files(git))
+    yield from (f"unexpected {name}" for name in sorted(names) if not name.startswith(_KEPT))
+    commits = _git(git, "rev-list", "--all", "--reflog").split()
+    if len(commits) != 1:
+        yield f"{len(commits)} commits are reachable"
+    if unreachable := _git(git, "fsck", "--unreachable", "--no-reflogs", "--no-progress").strip():
+        yield unreachable.splitlines()[0]
+    packed = _git(git, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype)").split()
+    if packed.count("commit") != 1 or "tag" in packed:
+        yield f"{packed.count('commit')} commits and {packed.count('tag')} tag objects are stored"
+    for kind in ("remote", "stash list", "worktree list", "notes list", "for-each-ref refs/replace"):
+        lines = _git(git, *kind.split()).splitlines()
+        if len(lines) > (kind == "worktree list"):
+            yield f"git {kind}: {lines[-1]}"
+
+
+def _seal(real: Path, new: Path) -> None:
+    """Copy the objects of HEAD's tree, commit them anew, set the branch, the tag and the index."""
+    tree = _git(real, "rev-parse", "--verify", "HEAD^{tree}").strip()
+    date = _git(real, "log", "-1", "--format=%ct +0000", "HEAD").strip()
+    _git(new, "init", "--quiet", "--initial-branch=main", "--template=")
+    objects = _git(real, "rev-list", "--objects", "--no-object-names", tree)
+    pack = _run(real, ["pack-objects", "--quiet", "--stdout"], objects.encode())
+    _run(new, ["index-pack", "--stdin", "--fix-thin"], pack)
+    dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+    commit = _run(new, ["commit-tree", tree, "-m", "Base"], b"", dates).decode().strip()
+    _git(new, "update-ref", "refs/heads/main", commit)
+    if tag := _described(real):
+        _git(new, "update-ref", f"refs/tags/{tag}", commit)
+    _git(new, "read-tree", "main")
+    _git(new, "repack", "-adq")
+    (new / "config").write_bytes(_CONFIG)
+    for empty in ("branches", "description", "info", "hooks", "logs", "objects/info"):
+        _remove(new / empty)
+
+
+def _described(real: Path) -> str:
+    """The nearest tag: a build that derives its version from git finds the one it would have found."""
+    try:
+        return _git(real, "describe", "--tags", "--abbrev=0", "HEAD").strip()
+    except SetupError:
+        return ""
+
+
+def _files(git: Path) -> Iterator[str]:
+    return (
+        path.relative_to(git).as_posix() for path in git.rglob("*") if path.is_file() or path.is_symlink()
+    )
+
+
+def _remove(path: Path) -> None:
+    for inner in sorted(path.rglob("*"), reverse=True):
+        inner.rmdir() if inner.is_dir() else inner.unlink()
+    if path.is_dir():
+        path.rmdir()
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _git(git: Path, *arguments: str) -> str:
+    return _run(git, list(arguments), b"").decode("utf-8", "replace")
+
+
+def _run(git: Path, arguments: list[str], stdin: bytes, env: Mapping[str, str] | None = None) -> bytes:
+    """git on this repository and no work tree; raises SetupError with its last word."""
+    command = ["git", *_SAFE, "--git-dir", str(git), *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            input=stdin,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            env={**_ENV, **(env or {})},
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SetupError(f"git {arguments[0]} on {git}: {error}") from error
+    if done.returncode != 0:
+        said = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["nothing"])[-1]
+        raise SetupError(f"git {arguments[0]} on {git} ended with {done.returncode}: {said}")
+    return done.stdout
