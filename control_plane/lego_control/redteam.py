@@ -20,6 +20,7 @@ import click
 if TYPE_CHECKING:
     from lego_harness.redteam.cheat import Cheat
     from lego_harness.redteam.run import Attempt
+    from lego_harness.redteam.table import Row
     from lego_harness.types import Task
 
 SANDBOXES = click.Choice(["auto", "docker", "bubblewrap"])
@@ -30,7 +31,7 @@ SANDBOXES = click.Choice(["auto", "docker", "bubblewrap"])
     "--tasks",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Task folders to attack.  [default: one generated repair task]",
+    help="Task folders to attack.  [default: a small project with a history, and broken tasks]",
 )
 @click.option("--backend", type=SANDBOXES, default="auto", show_default=True, help="What isolates agents.")
 @click.option("--cheat", "names", multiple=True, metavar="NAME", help="Only these.  [default: all]")
@@ -41,18 +42,19 @@ def redteam(
 ) -> int:
     """Run scripted cheating agents through the real pipeline. Exit 1 if one got through."""
     with tempfile.TemporaryDirectory(prefix="lego-redteam-") as scratch:
-        pool = _pool(tasks, Path(scratch))
-        return asyncio.run(_run(pool, backend, _chosen(names), undefended, for_programs))
+        pool, defects = _targets(tasks, Path(scratch))
+        wanted = {} if names else defects
+        return asyncio.run(_run(pool, wanted, backend, _chosen(names), undefended, for_programs))
 
 
-def _pool(folder: Path | None, scratch: Path) -> Sequence[Task]:
+def _targets(folder: Path | None, scratch: Path) -> tuple[Sequence[Task], dict[tuple[str, str], Task]]:
+    """Tasks to attack, and broken tasks by name and mode where none were named."""
+    from lego_harness.redteam.target import DEFECTS, bad_task, good_task
     from lego_harness.tasks.folder import load_pool
-    from lego_harness.tasks.synth import write_pool
 
-    if folder is None:
-        folder = scratch
-        write_pool(scratch, num_train=1, num_heldout=0, seed=0)
-    return load_pool(folder)
+    if folder is not None:
+        return load_pool(folder), {}
+    return [good_task(scratch)], {(name, DEFECTS[name][0]): bad_task(scratch, name) for name in DEFECTS}
 
 
 def _chosen(names: Sequence[str]) -> Sequence[Cheat]:
@@ -67,20 +69,42 @@ def _chosen(names: Sequence[str]) -> Sequence[Cheat]:
 
 
 async def _run(
-    pool: Sequence[Task], backend_name: str, cheats: Sequence[Cheat], undefended: bool, for_programs: bool
+    pool: Sequence[Task],
+    defects: dict[tuple[str, str], Task],
+    backend_name: str,
+    cheats: Sequence[Cheat],
+    undefended: bool,
+    for_programs: bool,
 ) -> int:
-    from lego_harness.redteam.run import attempts
+    from lego_harness.redteam.run import attempts, defect_attempt
+    from lego_harness.redteam.table import table
+    from lego_harness.redteam.undefended import is_fooled
     from lego_harness.sandbox.choose import choose_backend
 
     backend = choose_backend(backend_name)
     await backend.check()
     label = f"redteam-{secrets.token_hex(4)}"
     done: list[Attempt] = []
-    async for attempt in attempts(cheats, pool, backend, label=label):
+    fooled: dict[tuple[str, str], bool] = {}
+
+    def tell(attempt: Attempt) -> None:
         done.append(attempt)
         click.echo(json.dumps(asdict(attempt)) if for_programs else _line(attempt))
-    if not for_programs:
+
+    async for attempt in attempts(cheats, pool, backend, label=label):
+        tell(attempt)
+    for (name, mode), task in defects.items():
+        tell(await defect_attempt(name, mode, task, backend))
+    if undefended:
+        for task in pool:
+            for cheat in cheats:
+                fooled[cheat.name, task.id] = await is_fooled(cheat, task, backend, label=label)
+    if for_programs:
+        click.echo(json.dumps({"table": [asdict(row) for row in table(done, fooled)]}))
+    else:
         click.echo(_summary(done))
+        for row in table(done, fooled):
+            click.echo(_row(row))
     return int(any(attempt.result.is_bad for attempt in done))
 
 
@@ -88,6 +112,12 @@ def _line(attempt: Attempt) -> str:
     kinds = ", ".join(dict.fromkeys(finding.kind.value for finding in attempt.findings))
     said = attempt.detail[:90] + (f"  [{kinds}]" if kinds else "")
     return f"{attempt.result.value:13} {attempt.cheat:24} {attempt.task:14} {attempt.seconds:5.1f} s  {said}"
+
+
+def _row(row: Row) -> str:
+    without = "–" if row.num_undefended is None else f"{row.num_undefended} of {row.num_cheats}"
+    counts = f"{row.num_through} of {row.num_cheats}, {row.num_flagged} flagged"
+    return f"{row.mode:48} undefended {without:9} defended {counts:20} {row.defence}"
 
 
 def _summary(done: Sequence[Attempt]) -> str:

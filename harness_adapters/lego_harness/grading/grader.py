@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from pathlib import Path
 
-from lego_harness.errors import GraderError
-from lego_harness.grading.contradict import contradictable
+from lego_harness.grading.contradict import contradictable, function_of
 from lego_harness.grading.findings import grading_findings
 from lego_harness.grading.git_history import sealed_git
 from lego_harness.grading.opposed import Opposed, Ruling, opposed
@@ -35,6 +36,8 @@ class Grader:
     def __init__(self, backend: SandboxBackend, *, label: str) -> None:
         self._backend = backend
         self._label = label
+        self._fitness: dict[Path, dict[str, bool]] = {}
+        """By task and test function that was once in doubt: whether it can be contradicted."""
 
     async def grade(self, task: Task, exported: Mapping[str, bytes]) -> Grade:
         """The verdict over what `Sandbox.export` returned; raises GraderError."""
@@ -48,16 +51,19 @@ class Grader:
         return make_grade(expected.tests, ruling, tree, duration_s=time.monotonic() - started)
 
     async def _ruling(self, task: Task, expected: Expected, tree: GradedTree) -> Ruling:
-        functions = contradictable(tree_files(task.tests), expected.tests)
+        known = self._fitness.setdefault(task.path, {})
+        found = contradictable(tree_files(task.tests), expected.tests)
+        functions = {name: parts for name, parts in found.items() if known.get(name, True)}
         with opposed(task.tests, functions) as pair:
             ruling = await self._try(task, pair, tree.files)
             if ruling.verdict.ending == KILLED:  # by the code under test, or by bad luck: once more tells
                 ruling = await self._try(task, pair, tree.files)
-            if not ruling.held:
-                return ruling
-            innocent = await self._passes_both(task, pair, ruling)
-        held = tuple(function for function in ruling.held if function not in innocent)
-        return Ruling(verdict=ruling.verdict, held=held)
+            doubtful = pair.doubtful(ruling, expected.tests) - known.keys()
+            if doubtful:
+                known |= dict.fromkeys(doubtful, True) | await self._misfits(task, pair, doubtful)
+        if all(known.get(name, True) for name in doubtful):
+            return ruling
+        return await self._ruling(task, expected, tree)  # without the misfits
 
     async def _try(self, task: Task, pair: Opposed, files: Mapping[str, bytes]) -> Ruling:
         jobs = pair.jobs(task.verifier_timeout_s)
@@ -65,14 +71,15 @@ class Grader:
         verdicts = await run_trial(self._backend, jobs, files, label=self._label, tests=pair.mounts)
         return pair.ruling(verdicts)
 
-    async def _passes_both(self, task: Task, pair: Opposed, suspicious: Ruling) -> tuple[str, ...]:
-        """Functions whose contradiction the reference passes too: then it is none, and proves nothing."""
-        try:
-            tree = await solved_tree(task, self._backend, label=self._label)
-        except GraderError:
-            return ()
-        ruling = await self._try(task, pair, tree)
-        return ruling.held if ruling.verdict.is_sound else suspicious.held
+    async def _misfits(self, task: Task, pair: Opposed, doubtful: AbstractSet[str]) -> dict[str, bool]:
+        """Functions that tell nothing when they are contradicted or run alone: the reference stumbles too."""
+        if not task.solution.is_file():
+            return {}
+        ruling = await self._try(task, pair, await solved_tree(task, self._backend, label=self._label))
+        if not ruling.verdict.is_sound:
+            return dict.fromkeys(doubtful, False)
+        failed = {function_of(node) for node, said in ruling.verdict.tests.items() if said != "passed"}
+        return dict.fromkeys(doubtful & {*ruling.held, *failed}, False)
 
 
 def make_grade(expected: tuple[str, ...], ruling: Ruling, tree: GradedTree, *, duration_s: float) -> Grade:

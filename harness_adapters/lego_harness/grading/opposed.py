@@ -73,6 +73,17 @@ class Opposed:
                     held.append(function)
         return Ruling(verdict=_merged(nodes, verdicts[0]), held=tuple(dict.fromkeys(held)))
 
+    def doubtful(self, ruling: Ruling, expected: Iterable[str]) -> set[str]:
+        """Functions that alone decide against the work, by their contradiction or by failing in a copy
+        where they run without the rest of the suite: a test may not be made for either."""
+        if not ruling.verdict.is_sound or not self.flips:
+            return set()
+        tests = ruling.verdict.tests
+        failed = {function_of(node) for node in expected if tests.get(node) != "passed"}
+        if any(function not in self.flips or False in self.flips[function] for function in failed):
+            return set()  # it failed among all other tests as well
+        return failed | set(ruling.held)
+
 
 def _parts(verdict: Verdict, function: str, count: int) -> list[list[str]]:
     """Node ids of a function by part, in the order they ran: a contradicted row may change its id."""

@@ -19,6 +19,7 @@ from lego_harness.redteam.cheat import HONEST, Cheat
 from lego_harness.redteam.scripted import ScriptAdapter, scripted_proxy
 from lego_harness.rollout import RolloutRunner, RolloutSpec
 from lego_harness.sandbox.base import SandboxBackend
+from lego_harness.tasks.proof import prove
 from lego_harness.text import one_line
 from lego_harness.types import Budget, Finding, Sampling, Task, Trajectory
 
@@ -109,6 +110,22 @@ async def attempt(cheat: Cheat, task: Task, backend: SandboxBackend, *, label: s
         reward=grade.reward if grade else None,
         detail=one_line(grade.detail if grade else trajectory.error),
         findings=trajectory.integrity,
+        seconds=time.monotonic() - started,
+    )
+
+
+async def defect_attempt(name: str, mode: str, task: Task, backend: SandboxBackend) -> Attempt:
+    """A task that pays or punishes without reason, and whether the proof of tasks refuses it."""
+    started = time.monotonic()
+    (proof,) = await prove([task], backend)
+    return Attempt(
+        cheat=name,
+        mode=mode,
+        task=task.id,
+        result=Result.GOT_THROUGH if proof.holds else Result.BLOCKED,
+        reward=None,
+        detail=one_line(proof.reason),
+        findings=(),
         seconds=time.monotonic() - started,
     )
 

@@ -108,6 +108,38 @@ async def test_a_grade_is_the_same_every_time(grader: Grader, task: Task) -> Non
     assert len({grade.reward for grade in grades}) == 1
 
 
+DEPENDENT = """import calc
+
+def test_first():
+    calc.seen = 1
+    assert calc.add(1, 2) == 3
+
+def test_second():
+    assert calc.seen == 1
+    assert calc.add(2, 2) == 4
+"""
+STUBBORN = """import calc
+
+class Same:
+    def __eq__(self, other):
+        return calc.add(1, 2) == 3
+
+def test_same():
+    assert Same() == 3
+"""
+
+
+@pytest.mark.parametrize("tests", [DEPENDENT, STUBBORN], ids=["needs what ran before", "equals anything by design"])
+async def test_a_test_that_cannot_be_run_alone_or_contradicted_punishes_nobody(
+    backend: SandboxBackend, tmp_path: Path, tests: str
+) -> None:
+    odd = repair_task(tmp_path / "odd", **{"tests/test_hidden.py": tests})
+    grader = Grader(backend, label=unique_label())
+    grades = [await grader.grade(odd, {"calc.py": FIXED.encode()}) for _ in range(4)]
+    assert [grade.reward for grade in grades] == [1.0] * 4
+    assert (await grader.grade(odd, {"calc.py": BROKEN.encode()})).reward == 0
+
+
 async def test_a_reference_that_does_not_pass_is_no_grade(backend: SandboxBackend, tmp_path: Path) -> None:
     grader = Grader(backend, label=unique_label())
     wrong = repair_task(tmp_path / "wrong", **{"solution/solve.sh": "true\n"})
