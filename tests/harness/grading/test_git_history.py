@@ -25,9 +25,7 @@ IDENTITY = {
 
 def git(folder: Path, *arguments: str) -> str:
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), **IDENTITY}
-    done = subprocess.run(
-        ["git", *arguments], cwd=folder, env=env, capture_output=True, check=True
-    )
+    done = subprocess.run(["git", *arguments], cwd=folder, env=env, capture_output=True, check=True)
     return done.stdout.decode("utf-8", "replace").strip()
 
 

@@ -129,7 +129,9 @@ def test_same():
 """
 
 
-@pytest.mark.parametrize("tests", [DEPENDENT, STUBBORN], ids=["needs what ran before", "equals anything by design"])
+@pytest.mark.parametrize(
+    "tests", [DEPENDENT, STUBBORN], ids=["needs what ran before", "equals anything by design"]
+)
 async def test_a_test_that_cannot_be_run_alone_or_contradicted_punishes_nobody(
     backend: SandboxBackend, tmp_path: Path, tests: str
 ) -> None:
