@@ -121,7 +121,6 @@ def opposed(tests: Path, functions: Mapping[str, int], dice: Random | None = Non
     if not chosen:
         yield Opposed(folders=(tests,), targets=(_target(),), flips={})
         return
-    dice.shuffle(chosen)
     flips = {name: tuple(dice.random() < 0.5 for _ in range(functions[name])) for name in chosen}
     opposite = {name: tuple(not flip for flip in parts) for name, parts in flips.items()}
     files = tree_files(tests)
