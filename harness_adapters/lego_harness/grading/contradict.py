@@ -21,14 +21,14 @@ _EQUALITIES = {
     *("equal", "equals", "listequal", "dictequal", "tupleequal", "setequal", "sequenceequal", "countequal"),
     *("multilineequal", "almostequal", "allclose", "arrayequal", "arrayalmostequal", "strequal"),
 }
-_OPPOSITES = {
+_ONE_WAY = {
     "assertTrue": "assertFalse",
     "assertIn": "assertNotIn",
     "assertIs": "assertIsNot",
     "assertIsNone": "assertIsNotNone",
     "assertIsInstance": "assertNotIsInstance",
 }
-_OPPOSITES |= {opposite: name for name, opposite in _OPPOSITES.items()}
+_OPPOSITES = _ONE_WAY | {opposite: name for name, opposite in _ONE_WAY.items()}
 _RAISES = {"raises", "assertRaises", "assertRaisesRegex"}
 _NOBODYS = ("FloatingPointError", "BufferError")
 """Exceptions of which a test hardly ever expects both."""

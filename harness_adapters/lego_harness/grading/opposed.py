@@ -13,7 +13,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,9 +65,9 @@ class Opposed:
         nodes = {node: verdicts[0] for node in verdicts[0].tests if function_of(node) not in self.flips}
         held: list[str] = []
         for function, flips in self.flips.items():
-            parts = [_parts(verdict, function, len(flips)) for verdict in verdicts]
-            for flip, *pair in zip(flips, *parts, strict=True):
-                genuine, contradiction = (pair[flip], pair[not flip])
+            first, second = (_parts(verdict, function, len(flips)) for verdict in verdicts)
+            for flip, one, other in zip(flips, first, second, strict=True):
+                genuine, contradiction = (other, one) if flip else (one, other)
                 nodes |= dict.fromkeys(genuine, verdicts[flip])
                 if _passes(verdicts[flip], genuine) and not _fails(verdicts[not flip], contradiction):
                     held.append(function)
@@ -114,7 +114,7 @@ def _merged(nodes: Mapping[str, Verdict], first: Verdict) -> Verdict:
 
 
 @contextmanager
-def opposed(tests: Path, functions: Mapping[str, int], dice: Random | None = None) -> Iterator[Opposed]:
+def opposed(tests: Path, functions: Mapping[str, int], dice: Random | None = None) -> Generator[Opposed]:
     """The copies for one grading over the first of `functions`, each with its number of parts."""
     dice = dice or SystemRandom()
     chosen = list(functions)[:MAX_FUNCTIONS]

@@ -43,8 +43,10 @@ _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _MAX_REPORT = 4_000_000
 _KILL_S = 10.0
 _GUARDED = {"pytest", "_pytest", "pluggy", "unittest", "builtins", "json", "operator", "__main__"}
-_PYTEST = ["-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
-_PYTEST += ["--tb=line", "-W", "ignore", "--continue-on-collection-errors"]
+_PYTEST = (
+    *("-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-p", "no:unraisableexception"),
+    *("--tb=line", "-W", "ignore", "--continue-on-collection-errors"),
+)
 Fingerprint = dict[tuple[str, ...], tuple[object, object]]
 
 
