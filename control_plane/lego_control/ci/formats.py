@@ -78,7 +78,7 @@ def _row(outcome: Outcome) -> str:
     return "| " + " | ".join(map(_cell, cells)) + " |"
 
 
-def annotations(report: Report) -> Iterable[str]:
+def github_annotations(report: Report) -> Iterable[str]:
     """GitHub workflow commands, a line each."""
     for kind, statuses in (
         ("error", (Status.FAILED, Status.ERROR)),

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from lego_control.ci.formats import annotations, junit, summary
+from lego_control.ci.formats import github_annotations, junit, summary
 from lego_control.ci.outcome import Exit, Report, Status, as_json
 from lego_harness.errors import UsageError
 
@@ -54,7 +54,7 @@ def publish(report: Report, wanted: Outputs, extra: dict[str, Any] | None = None
         _write(wanted.junit, junit(report))
     _summarise(report, wanted.summary)
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        for line in annotations(report):
+        for line in github_annotations(report):
             click.echo(line, err=wanted.json == "-")
     return int(report.exit_code)
 

@@ -7,6 +7,7 @@ checkpoint   what was saved loads to exactly the same weights, optimizer include
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,8 +36,9 @@ def measure(spec: TrainerSpec, samples: Sequence[Sample], *, replay: bool = True
 def prove_agreement(found: TrainMetrics) -> Told:
     """Pearson's r and k3 over sampled tokens."""
     r = found.pearson_r if found.pearson_r is not None else 0.0
-    evidence = f"r {r:.5f}, mean |Δlogp| {found.mean_abs_dlogp:.2g}, k3 {found.k3:.2g}"
-    if r >= MIN_PEARSON and found.k3 <= MAX_K3:
+    k3 = _measured(found.k3)
+    evidence = f"r {r:.5f}, mean |Δlogp| {_measured(found.mean_abs_dlogp):.2g}, k3 {k3:.2g}"
+    if r >= MIN_PEARSON and k3 <= MAX_K3:
         return Told(name="agreement", status="passed", evidence=evidence)
     return Told(
         name="agreement",
@@ -54,11 +56,12 @@ def prove_routes(spec: TrainerSpec, samples: Sequence[Sample], aligned: TrainMet
         return Told(name="routes", status="skipped", evidence="the model has no experts")
     off, shifted = measure(spec, samples, replay=False), measure(spec, [_shifted(s) for s in samples])
     told = ", ".join(
-        f"{name} r {m.pearson_r or 0:.4f} |Δlogp| {m.mean_abs_dlogp:.2g}"
+        f"{name} r {m.pearson_r or 0:.4f} |Δlogp| {_measured(m.mean_abs_dlogp):.2g}"
         for name, m in (("aligned", aligned), ("off", off), ("misaligned", shifted))
     )
-    worse = shifted.mean_abs_dlogp >= MISALIGNED * max(aligned.mean_abs_dlogp, 1e-6)
-    better = aligned.mean_abs_dlogp <= 1.1 * off.mean_abs_dlogp + 1e-6
+    gap = _measured(aligned.mean_abs_dlogp)
+    worse = _measured(shifted.mean_abs_dlogp) >= MISALIGNED * max(gap, 1e-6)
+    better = gap <= 1.1 * _measured(off.mean_abs_dlogp) + 1e-6 < math.inf
     if worse and better and aligned.routing_coverage >= 0.99:
         return Told(name="routes", status="passed", evidence=told)
     return Told(
@@ -67,6 +70,11 @@ def prove_routes(spec: TrainerSpec, samples: Sequence[Sample], aligned: TrainMet
         evidence=f"{told}, coverage {aligned.routing_coverage:.2f}: aligned routes are not the best",
         remedy="do not replay these routes: train.routing_replay = false, or the pinned engine",
     )
+
+
+def _measured(distance: float | None) -> float:
+    """Infinite where no token was comparable: what was not measured proves nothing."""
+    return math.inf if distance is None else distance
 
 
 def _shifted(sample: Sample) -> Sample:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lego_control.ci.formats import MAX_SUMMARY_BYTES, annotations, junit, summary
+from lego_control.ci.formats import MAX_SUMMARY_BYTES, github_annotations, junit, summary
 from lego_control.ci.gate import compare, decide, t_quantile
 from lego_control.ci.outcome import Outcome, Report, Status
 from lego_control.cli import main
@@ -213,7 +213,7 @@ def test_a_summary_fits_and_holds_no_markup_of_others() -> None:
 
 def test_annotations_are_ten_of_a_kind_at_most_and_one_line_each() -> None:
     many = [outcome(Status.FAILED, "100%\nbad", name=f"c,{i}:") for i in range(25)]
-    lines = list(annotations(a_report(*many)))
+    lines = list(github_annotations(a_report(*many)))
     assert len(lines) == 10
     assert lines[0] == "::error title=c%2C0%3A::100%25%0Abad do"
     assert lines[-1].startswith("::error title=16 more::")
