@@ -176,7 +176,7 @@ CHEAP_FAULTS: dict[str, tuple[str, Plant]] = {
     "detectors that see nothing": ("detectors", _blind),
     "a held-out task that is trained on": ("pool", _leak_a_task),
     "too few tasks": ("pool", _set("tasks", num_train=50)),
-    "a git history in a workspace": ("git_history", _history),
+    "a git history that cannot be sealed": ("git_history", _history),
     "a hidden test in a workspace": ("git_history", _hidden_test),
     "a tokenizer that loses text": ("tokenizer", _lossy_tokenizer),
     "a chat template of another model": ("template", _other_template),

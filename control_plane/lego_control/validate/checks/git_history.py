@@ -1,8 +1,10 @@
-"""What the agent starts with holds no history, no hidden test and no reference solution."""
+"""What the agent starts with holds one commit at most, no hidden test and no reference solution."""
 
 from __future__ import annotations
 
 from lego_control.validate.base import Broken, Ground
+from lego_harness.errors import SetupError
+from lego_harness.grading.git_history import sealed_git
 from lego_harness.tasks.folder import tree_files, workspace_files
 from lego_harness.types import Task
 
@@ -14,15 +16,17 @@ def run(ground: Ground) -> str:
     tasks = ground.some_tasks()
     for task in tasks:
         if found := _leak(task):
-            raise Broken(f"task {task.id}: {found}", "take it out of the task's environment")
-    return f"{len(tasks)} workspaces hold neither history nor tests nor solutions"
+            raise Broken(f"task {task.id}: {found}", "repair it, or take it out of the task's environment")
+    sealed = sum(bool(sealed_git(task.workspace)) for task in tasks)
+    return f"{len(tasks)} workspaces hold neither tests nor solutions; {sealed} with a git history, sealed to one commit"
 
 
 def _leak(task: Task) -> str:
+    try:
+        sealed_git(task.workspace)
+    except SetupError as error:
+        return f"its git history cannot be sealed to one commit: {error}"
     files = workspace_files(task)
-    history = [name for name in files if ".git" in name.split("/")[:-1]]
-    if history:
-        return f"{len(history)} files of a git history are in its workspace, first {history[0]}"
     hidden = {
         data: name
         for folder in (task.tests, task.solution.parent)
