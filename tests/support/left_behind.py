@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +19,15 @@ from tests.support.real_rollout import Worker, finish, open_worker, run_command,
 from tests.support.scripted_engine import Step, say
 
 OURS = Path("/tmp/worker")
+ROOT = Path(__file__).parents[2]
+_ALONE = """
+for kept in {kept}; do
+  mkdir -p "$0${{kept#/tmp}}"
+  mount --bind "$kept" "$0${{kept#/tmp}}"
+done
+mount --rbind "$0" /tmp
+exec "$@"
+"""
 FORKED = ("mini-swe-agent", "openhands")
 EDITORS = {
     "claude-code": ("Edit", "file_path", "old_string", "new_string"),
@@ -27,9 +38,16 @@ EDITORS = {
 
 def alone(folder: Path, harness: str) -> list[str]:
     """The command line of this program with `folder` as its /tmp; needs root."""
-    script = 'mount --bind "$0" /tmp && exec "$@"'
     program = [sys.executable, "-m", "tests.support.left_behind", harness]
-    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, str(folder), *program]
+    script = _ALONE.format(kept=shlex.join(map(str, _kept())))
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, str(folder), *program]
+
+
+def _kept() -> list[Path]:
+    """What the program needs and a checkout under /tmp would hide from it."""
+    cache = os.environ.get("LEGO_CACHE") or Path.home() / ".cache"
+    needed = (ROOT, sys.prefix, sys.base_prefix, cache)
+    return [Path(path) for path in needed if Path(path).is_relative_to("/tmp") and Path(path).is_dir()]
 
 
 async def _main(harness: str) -> None:
@@ -58,12 +76,17 @@ def _steps(worker: Worker) -> list[Step]:
 
 
 def _paths() -> set[str]:
-    """All of /tmp but our own folder and the empty one in which sandboxes are made."""
-    return {str(path) for path in Path("/tmp").rglob("*") if not _is_known(path)}
+    """All of /tmp but our own folder, what is kept, and the empty ones in which sandboxes are made."""
+    ours, found = (OURS, *_kept()), set[str]()
+    for folder, folders, files in os.walk("/tmp"):
+        folders[:] = [name for name in folders if Path(folder, name) not in ours]
+        paths = [Path(folder, name) for name in (*folders, *files)]
+        found |= {str(path) for path in paths if not any(kept.is_relative_to(path) for kept in ours)}
+    return {path for path in found if not _is_empty_root(Path(path))}
 
 
-def _is_known(path: Path) -> bool:
-    return path.is_relative_to(OURS) or (path.name.startswith("lego-rl-") and not any(path.iterdir()))
+def _is_empty_root(path: Path) -> bool:
+    return path.name.startswith("lego-rl-") and path.is_dir() and not any(path.iterdir())
 
 
 def main(argv: Sequence[str]) -> None:

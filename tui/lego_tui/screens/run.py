@@ -62,6 +62,9 @@ class RunPage(Page):
             yield Chart(id="run-chart")
             yield Lines(id="run-metrics")
 
+    def on_resize(self) -> None:
+        self.draw()  # the signals get as many rows as the page has room for, which it knows only now
+
     def draw(self) -> None:
         run, palette = self.state.run, self.palette
         lines, chart = self.query_one(Lines), self.query_one(Chart)
