@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from lego_core.config import Recipe
-from lego_core.controller import Controller, group_attempts
-from lego_core.resume import find_progress
+from lego_core.controller import Controller
+from lego_core.evaluation import Evaluator
+from lego_core.resume import Progress, find_progress
+from lego_core.rollouts.recorded import RecordedRollouts, Rollouts, group_attempts
 from lego_core.rollouts.source import RolloutSource
 from lego_core.store import RunWriter
 from lego_core.types import Sample, TrainMetrics
@@ -100,27 +102,38 @@ class RememberingTrainer:
     async def publish(self, weights: Path, version: int) -> None:
         self.published.append(version)
 
+    async def busy_s(self) -> float:
+        return 0.0
+
+
+def make_controller(
+    wanted: Recipe, writer: RunWriter, progress: Progress, trainer: RememberingTrainer, rollouts: Rollouts
+) -> Controller:
+    """A controller whose trainer also stands for the engines."""
+    source = example_source(wanted)
+    recorded = RecordedRollouts(rollouts=rollouts, store=writer, stored=group_attempts(progress.stored))
+    return Controller(
+        recipe=wanted,
+        source=source,
+        rollouts=recorded,
+        trainer=trainer,
+        engine=trainer,
+        evaluator=Evaluator(recipe=wanted, source=source, rollouts=recorded, writer=writer),
+        writer=writer,
+        weights=writer.layout.root / "weights",
+    )
+
 
 async def run(runs_dir: Path) -> RememberingTrainer:
     """Start or resume the run in `runs_dir` and bring it to its end."""
     found = sorted(runs_dir.glob("*/run.json"))
     writer = RunWriter.resume(found[0].parent) if found else RunWriter.create(runs_dir, example_recipe())
-    wanted = example_recipe()
     trainer = RememberingTrainer()
     with writer:
         progress = find_progress(writer.layout.root)
         if progress.checkpoint:
             trainer.load(progress.checkpoint)
-        controller = Controller(
-            recipe=wanted,
-            source=example_source(wanted),
-            rollouts=ScriptedRollouts(),
-            trainer=trainer,
-            engine=trainer,
-            writer=writer,
-            weights=writer.layout.root / "weights",
-            stored=group_attempts(progress.stored),
-        )
+        controller = make_controller(example_recipe(), writer, progress, trainer, ScriptedRollouts())
         await controller.run(progress)
     return trainer
 

@@ -34,6 +34,8 @@ class RayEngine:
 
     actor: Any
     timeout_s: float
+    name: str = "the engine"
+    """What errors call it."""
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """See `Engine.generate`."""
@@ -49,8 +51,12 @@ class RayEngine:
         await self._answer(self.actor.publish.remote(weights, version), f"publishing version {version}")
 
     async def health(self) -> dict[str, Any]:
-        """`pid`, `policy_version`, `kind`."""
+        """`pid`, `policy_version`, `kind`, `busy_s`."""
         return await self._answer(self.actor.health.remote(), "the health check")
+
+    async def busy_s(self) -> float:
+        """Seconds with a call in flight since the engine started."""
+        return (await self.health())["busy_s"]
 
     async def close(self) -> None:
         """Stop the engine and its actor; a dead one is fine."""
@@ -59,27 +65,29 @@ class RayEngine:
         ray.kill(self.actor)
 
     async def _answer(self, call: Awaitable[T], what: str) -> T:
-        return await answer(call, what, self.timeout_s)
+        return await answer(call, what, self.timeout_s, self.name)
 
 
-async def answer(call: Awaitable[T], what: str, timeout_s: float) -> T:
-    """Await a Ray call; every way it can fail becomes one EngineError."""
+async def answer(call: Awaitable[T], what: str, timeout_s: float, name: str) -> T:
+    """Await a Ray call; every way it can fail becomes one EngineError that names the engine."""
     try:
         return await asyncio.wait_for(call, timeout_s)
     except TimeoutError:
         raise EngineError(
-            f"{what} got no answer from the engine within engine.timeout_s = {timeout_s:g} s"
+            f"{what} got no answer from {name} within engine.timeout_s = {timeout_s:g} s"
         ) from None
     except RayTaskError as error:
         cause = error.cause
         if isinstance(cause, EngineError):
             raise EngineError(str(cause)) from None
-        raise EngineError(f"{what} failed in the engine: {type(cause).__name__}: {cause}") from error
+        raise EngineError(f"{what} failed in {name}: {type(cause).__name__}: {cause}") from error
     except RayActorError as error:
-        raise EngineError(f"{what} failed: the engine process died; start a new one") from error
+        raise EngineError(f"{what} failed: the process of {name} died; start a new one") from error
 
 
-async def start_engine(spec: EngineSpec, *, kind: str = "vllm", num_cpus: float = 0) -> RayEngine:
+async def start_engine(
+    spec: EngineSpec, *, kind: str = "vllm", num_cpus: float = 0, name: str = "the engine"
+) -> RayEngine:
     """Start an engine actor on the running Ray and wait until it is proven; raises EngineError."""
     classes: dict[str, type] = {"vllm": VllmEngine, "torch": TorchEngine}
     options = {
@@ -88,9 +96,9 @@ async def start_engine(spec: EngineSpec, *, kind: str = "vllm", num_cpus: float 
         "runtime_env": {"env_vars": environment(spec.num_threads)},
     }
     actor = ray.remote(classes[kind]).options(**options).remote(spec)
-    engine = RayEngine(actor=actor, timeout_s=spec.config.timeout_s)
+    engine = RayEngine(actor=actor, timeout_s=spec.config.timeout_s, name=name)
     try:
-        await answer(actor.start.remote(), "starting", START_TIMEOUT_S)
+        await answer(actor.start.remote(), "starting", START_TIMEOUT_S, name)
     except (EngineError, asyncio.CancelledError):
         await engine.close()
         raise

@@ -1,0 +1,60 @@
+"""How long the stages of a rollout take: distributions given by a few of their quantiles.
+
+Between two quantiles the logarithm of the duration is linear in the normal score of its rank, and beyond
+the outer ones it goes on as it did between the nearest two, so that a stage is a log-normal where its
+quantiles are one's. Owns the paper's Table 4. Invariant: a rollout's duration is a function of its id
+and a seed, whatever else is simulated, so that two schedules are compared on the same rollouts.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from lego_harness.rollout import RolloutSpec
+
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stage:
+    """One stage's duration in seconds by quantile."""
+
+    p50: float
+    p90: float
+    p99: float
+
+    def duration_s(self, rank: float) -> float:
+        """Of the rollout that is slower than a share of `rank` of all, in (0, 1)."""
+        z = _NORMAL.inv_cdf(rank)
+        scores = [_NORMAL.inv_cdf(q) for q in (0.5, 0.9, 0.99)]
+        logs = [math.log(value) for value in (self.p50, self.p90, self.p99)]
+        i = 0 if z < scores[1] else 1
+        slope = (logs[i + 1] - logs[i]) / (scores[i + 1] - scores[i])
+        return math.exp(logs[i] + slope * (z - scores[i]))
+
+
+TABLE_4 = {
+    "sandbox set-up": Stage(p50=7.7, p90=41.8, p99=275.2),
+    "agent set-up": Stage(p50=4.0, p90=4.8, p99=8.4),
+    "agent execution": Stage(p50=708.4, p90=1604.3, p99=2801.1),
+    "verification": Stage(p50=4.1, p90=29.6, p99=928.5),
+    "other": Stage(p50=8.1, p90=12.3, p99=965.5),
+}
+"""The paper's 3,699 OpenHands training rollouts (arXiv 2608.17393, Table 4)."""
+LONGEST_S = 4800.0
+"""A rollout is not simulated longer than this: the paper's limits of agent and verification together."""
+
+
+def rollout_durations(seed: int, stages: Sequence[Stage]) -> Callable[[RolloutSpec], float]:
+    """Duration of a rollout by its spec: the sum of its stages, drawn independently."""
+
+    def duration_s(spec: RolloutSpec) -> float:
+        draw = random.Random(f"{seed}/{spec.id}")
+        total = sum(stage.duration_s(min(max(draw.random(), 1e-9), 1 - 1e-9)) for stage in stages)
+        return min(total, LONGEST_S)
+
+    return duration_s
