@@ -80,6 +80,10 @@ class TrainMetrics:
     top1_agreement: float | None
     trained_tokens: int
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    pearson_r_logp: float | None = None
+    """As `pearson_r`, of the log-probabilities themselves: unlikely tokens dominate it."""
+    mean_abs_dp: float | None = None
+    """Of probabilities."""
     by_lag: dict[str, LagAgreement] = field(default_factory=dict[str, LagAgreement])
     """Trainer version − version that sampled the token → agreement of those tokens."""
 
@@ -149,6 +153,8 @@ class StepRecord:
     """None in records of a time before it was counted."""
     by_lag: dict[str, LagAgreement] = field(default_factory=dict[str, LagAgreement])
     """As `TrainMetrics.by_lag`."""
+    pearson_r_logp: float | None = None
+    mean_abs_dp: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,10 @@ import torch
 from safetensors.torch import load_file
 
 from lego_core.errors import CheckpointError
-from lego_core.training.model import Policy, load_tensors, shape_of, write_weights
+from lego_core.training.model import Policy, shape_of, write_weights
+from lego_core.training.ranks import ALONE, Ranks
+from lego_core.training.resharding import load_optimizer_state, load_weights, whole_optimizer_state
+from lego_core.training.sharding import whole
 
 PARTIAL = ".partial-"
 _COPIED = (".json", ".jinja", ".txt", ".model")
@@ -35,29 +39,38 @@ def save_checkpoint(
     state: dict[str, Any],
     *,
     model_dir: Path,
+    ranks: Ranks = ALONE,
 ) -> None:
-    """Write `directory`; raises CheckpointError when it exists or the disk refuses."""
+    """Write `directory`; raises CheckpointError when it exists or the disk refuses. Of several ranks all
+    take part and the first one writes."""
+    if ranks.rank > 0:
+        whole_optimizer_state(model, optimizer, ranks)
+        write_weights(model, directory, whole=partial(whole, ranks=ranks), is_writer=False)
+        return
     if directory.exists():
         raise CheckpointError(
             f"checkpoint {directory} exists already, expected each step to be committed once"
         )
-    partial = directory.with_name(f"{PARTIAL}{directory.name}")
+    unfinished = directory.with_name(f"{PARTIAL}{directory.name}")
+    optimizer_state = whole_optimizer_state(model, optimizer, ranks)
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        _write(partial, model, optimizer, state, model_dir)
-        for path in [*partial.iterdir(), partial]:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        _write(unfinished, model, optimizer_state, state, model_dir, ranks)
+        for path in [*unfinished.iterdir(), unfinished]:
             _sync(path)
-        partial.rename(directory)
+        unfinished.rename(directory)
         _sync(directory.parent)
     except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         raise CheckpointError(
             f"checkpoint {directory} could not be written: {error}; free some space and resume"
         ) from error
 
 
-def load_checkpoint(directory: Path, model: Policy, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def load_checkpoint(
+    directory: Path, model: Policy, optimizer: torch.optim.Optimizer, ranks: Ranks = ALONE
+) -> dict[str, Any]:
     """Restore model, optimizer and random state; the caller's state. Raises CheckpointError."""
     try:
         state = json.loads((directory / "state.json").read_text())
@@ -67,20 +80,25 @@ def load_checkpoint(directory: Path, model: Policy, optimizer: torch.optim.Optim
     except Exception as error:  # a damaged archive raises whatever its bytes happen to mean
         raise CheckpointError(f"checkpoint {directory} cannot be read: {error}") from error
     _require_same_model(directory, shape, shape_of(model))
-    load_tensors(model, tensors)
-    optimizer.load_state_dict(extra["optimizer"])
+    load_weights(model, tensors, ranks)
+    load_optimizer_state(model, optimizer, extra["optimizer"], ranks)
     torch.set_rng_state(extra["rng"])
     return state
 
 
 def _write(
-    folder: Path, model: Policy, optimizer: torch.optim.Optimizer, state: dict[str, Any], model_dir: Path
+    folder: Path,
+    model: Policy,
+    optimizer_state: dict[str, Any],
+    state: dict[str, Any],
+    model_dir: Path,
+    ranks: Ranks,
 ) -> None:
     for file in model_dir.iterdir():
         if file.suffix in _COPIED and not file.name.endswith(".index.json"):
             shutil.copy(file, folder)
-    write_weights(model, folder / "model.safetensors")
-    torch.save({"optimizer": optimizer.state_dict(), "rng": torch.get_rng_state()}, folder / "optimizer.pt")
+    write_weights(model, folder / "model.safetensors", whole=partial(whole, ranks=ranks))
+    torch.save({"optimizer": optimizer_state, "rng": torch.get_rng_state()}, folder / "optimizer.pt")
     (folder / "shape.json").write_text(json.dumps(shape_of(model)))
     (folder / "state.json").write_text(json.dumps(state, allow_nan=False))
 

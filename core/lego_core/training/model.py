@@ -1,14 +1,14 @@
 """The policy as a transformers module, and its weights in checkpoint names.
 
 transformers holds a layer's experts fused (`experts.gate_up_proj` `[E, 2I, H]`); checkpoints and
-engines know them one by one. Invariant: `load_tensors(model, checkpoint_tensors(model))` changes
+engines know them one by one. Invariant: copying `checkpoint_tensors` of a model into its own changes
 nothing. Knows no optimizer and no step.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -56,36 +56,51 @@ def load_policy(
     return model.to(device).eval()
 
 
-def checkpoint_tensors(model: Policy) -> Iterator[tuple[str, Tensor]]:
-    """`(checkpoint name, tensor)` of every weight; expert tensors are views into the fused ones."""
+def checkpoint_tensors(
+    model: Policy, whole: Callable[[str, Tensor], Tensor] = lambda name, tensor: tensor
+) -> Iterator[tuple[str, Tensor]]:
+    """`(checkpoint name, tensor)` of every weight; expert tensors are views into the fused ones. `whole`
+    gathers what is sharded, on every rank in the same order."""
     tied = bool(getattr(model.config, "tie_word_embeddings", False))
     names = MIXTRAL if model.config.model_type == "mixtral" else QWEN
-    for name, tensor in model.state_dict().items():
-        block, of_expert, part = name.partition(".experts.")
+    for name, part in model.state_dict().items():
+        tensor = whole(name, part)
+        block, of_expert, fused = name.partition(".experts.")
         block = block.replace(".mlp", names.block)
         if of_expert:
             for index, expert in enumerate(tensor):
-                pieces = expert.chunk(2) if part == "gate_up_proj" else (expert,)
-                for piece, matrix in zip(names.pieces[part], pieces, strict=True):
+                pieces = expert.chunk(2) if fused == "gate_up_proj" else (expert,)
+                for piece, matrix in zip(names.pieces[fused], pieces, strict=True):
                     yield f"{block}.experts.{index}.{piece}.weight", matrix
         elif not (tied and name == "lm_head.weight"):
             yield block, tensor
 
 
 @torch.no_grad()
-def load_tensors(model: Policy, tensors: Mapping[str, Tensor]) -> None:
-    """Copy checkpoint tensors into the model; raises KeyError naming a missing or surplus one."""
-    targets = dict(checkpoint_tensors(model))
+def copy_tensors(targets: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    """Each into the one of its name; raises KeyError naming a missing or surplus one."""
     if different := sorted(targets.keys() ^ tensors.keys()):
         raise KeyError(f"{len(different)} tensors are on one side only, first {different[0]}")
     for name, target in targets.items():
         target.copy_(tensors[name])
 
 
-def write_weights(model: Policy, path: Path) -> None:
-    """Write one safetensors file in checkpoint names; it appears whole or not at all."""
+def write_weights(
+    model: Policy,
+    path: Path,
+    *,
+    whole: Callable[[str, Tensor], Tensor] = lambda name, tensor: tensor,
+    is_writer: bool = True,
+) -> None:
+    """Write one safetensors file in checkpoint names; it appears whole or not at all. Of several ranks
+    all take part and one writes."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in checkpoint_tensors(model)}
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in checkpoint_tensors(model, whole):
+        if is_writer:
+            tensors[name] = tensor.detach().cpu().contiguous().clone()
+    if not is_writer:
+        return
     try:
         save_file(tensors, partial, metadata={"format": "pt"})
         partial.replace(path)

@@ -5,18 +5,27 @@ Invariant: no non-finite gradient ever reaches the weights.
 
 from __future__ import annotations
 
+from math import isfinite
+
 import torch
 from torch import nn
 
 from lego_core.config import TrainConfig
 from lego_core.errors import TrainingError
 from lego_core.training.model import Policy
+from lego_core.training.ranks import Ranks
+from lego_core.training.sharding import local, sharded_norm
 
 
 def make_optimizer(model: Policy, config: TrainConfig) -> torch.optim.AdamW:
-    """AdamW over every parameter."""
+    """AdamW over every parameter; experts that are split over ranks form a group of their own, since
+    one operation cannot span two meshes."""
+    parameters: dict[str, list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        is_apart = config.expert_parallel > 1 and ".experts." in name
+        parameters.setdefault("experts" if is_apart else "all", []).append(parameter)
     return torch.optim.AdamW(
-        model.parameters(),
+        [{"params": group} for group in parameters.values()],
         lr=config.learning_rate,
         betas=config.adam_betas,
         eps=config.adam_eps,
@@ -36,15 +45,29 @@ def set_learning_rate(optimizer: torch.optim.AdamW, rate: float) -> None:
         group["lr"] = rate
 
 
-def clip_gradients(model: Policy, max_norm: float) -> float:
+def clip_gradients(model: Policy, max_norm: float, ranks: Ranks) -> float:
     """Scale all gradients to a global norm of at most `max_norm`; returns the norm before.
 
-    Raises TrainingError naming the first weight with a non-finite gradient.
+    Raises TrainingError, on every rank, naming the first weight with a non-finite gradient.
     """
-    norm = float(nn.utils.clip_grad_norm_(model.parameters(), max_norm))
-    if norm == norm and norm != float("inf"):
-        return norm
-    bad = [n for n, p in model.named_parameters() if p.grad is not None and not p.grad.isfinite().all()]
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    if ranks.size == 1:
+        norm = float(nn.utils.clip_grad_norm_(model.parameters(), max_norm))
+    else:
+        norm = float(sharded_norm(gradients, ranks))
+    if not isfinite(norm):
+        _refuse(model, norm, ranks)
+    if ranks.size > 1:
+        for gradient in gradients:
+            gradient.mul_(min(1.0, max_norm / (norm + 1e-6)))
+    return norm
+
+
+def _refuse(model: Policy, norm: float, ranks: Ranks) -> None:
+    mine = [
+        n for n, p in model.named_parameters() if p.grad is not None and not local(p.grad).isfinite().all()
+    ]
+    bad = [name for names in ranks.gather(mine) for name in names]
     raise TrainingError(
         f"gradient norm is {norm}, expected a finite number (first non-finite gradient: {bad[0] if bad else 'none'}); "
         "the update is refused: lower train.learning_rate or look at the batch's log-probabilities"

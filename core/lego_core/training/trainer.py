@@ -21,7 +21,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lego_core.algorithms.choose import make_objective
@@ -34,8 +36,10 @@ from lego_core.training.logprobs import DeviceBatch, to_device
 from lego_core.training.measure import step_metrics
 from lego_core.training.model import write_weights
 from lego_core.training.optimizer import clip_gradients, learning_rate, make_optimizer, set_learning_rate
+from lego_core.training.ranks import ALONE, Ranks
 from lego_core.training.routing_replay import RouterAgreement, check_routes, coverage
 from lego_core.training.scorer import Scorer, load_scorer
+from lego_core.training.sharding import whole
 from lego_core.training.update import Facts, Pass, gradients
 from lego_core.types import Sample, TrainMetrics
 
@@ -59,11 +63,12 @@ class TrainerSpec:
 class Trainer:
     """Policy, frozen reference, optimizer."""
 
-    def __init__(self, spec: TrainerSpec) -> None:
-        """Load the model; raises UsageError when it cannot be."""
+    def __init__(self, spec: TrainerSpec, ranks: Ranks = ALONE) -> None:
+        """Load the model; raises UsageError when it cannot be. Of several ranks every one makes a
+        trainer, calls each method with the same arguments and gets the same answer."""
         torch.set_num_threads(spec.num_threads)
         torch.manual_seed(spec.seed)
-        self._spec, self._config = spec, spec.config
+        self._spec, self._config, self._ranks = spec, spec.config, ranks
         self._objective = make_objective(spec.config, max_tokens=spec.max_tokens)
         self._dtype = getattr(torch, spec.dtype)
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -82,6 +87,7 @@ class Trainer:
             temperature=spec.temperature,
             packed=spec.config.packing,
             checkpointed=spec.config.activation_checkpointing,
+            ranks=self._ranks,
         )
 
     def train_step(self, samples: Sequence[Sample], step: int = 1) -> TrainMetrics:
@@ -94,19 +100,15 @@ class Trainer:
         batches, counts = self._prepare(samples, version=step - 1)
         reference = self._reference.logprobs(batches) if self._reference else None
         old = None if self._config.old_logprobs == "recompute" else [b.rollout_logprobs for b in batches]
-        router: RouterAgreement | None = RouterAgreement()
+        router = RouterAgreement()
         passes: list[Pass] = []
         norms: list[float] = []
         for _ in range(self._config.updates_per_batch):
             ratio = self._rollout_ratio(batches, old, len(counts))
             facts = Facts(counts=counts, old=old, rollout_ratio=ratio, reference=reference)
             self._optimizer.zero_grad(set_to_none=True)
-            passes.append(
-                gradients(
-                    self._policy, self._objective, self._config, batches, facts, None if passes else router
-                )
-            )
-            norms.append(clip_gradients(self._model, self._config.grad_clip))
+            passes.append(self._pass(batches, facts, None if passes else router))
+            norms.append(clip_gradients(self._model, self._config.grad_clip, self._ranks))
             self._optimizer.step()
             old = old or [s.logp for s in passes[0].scores]
         return step_metrics(
@@ -114,10 +116,14 @@ class Trainer:
             passes,
             norms,
             router,
+            self._ranks,
             version=step - 1,
             coverage=self._coverage(samples),
             seconds=time.monotonic() - started,
         )
+
+    def _pass(self, batches: Sequence[DeviceBatch], facts: Facts, router: RouterAgreement | None) -> Pass:
+        return gradients(self._policy, self._objective, self._config, batches, facts, self._ranks, router)
 
     def _rollout_ratio(
         self, batches: Sequence[DeviceBatch], old: list[Tensor] | None, rollouts: int
@@ -125,12 +131,22 @@ class Trainer:
         """`[R]` mean log-ratio before the update, where the objective asks and it is not 0."""
         if old is None or not self._objective.per_rollout:
             return None
-        logp = torch.cat(self._policy.logprobs(batches))
-        index = torch.cat([b.rollout for b in batches])
-        return rollout_log_ratios(logp, torch.cat(old), index, rollouts)[0]
+        logp = self._policy.logprobs(batches)
+        counting = [i for i, batch in enumerate(batches) if batch.counts]
+        return rollout_log_ratios(
+            self._joined([logp[i] for i in counting], self._dtype),
+            self._joined([old[i] for i in counting], self._dtype),
+            self._joined([batches[i].rollout for i in counting], torch.long),
+            rollouts,
+            self._ranks.sum,
+        )[0]
+
+    def _joined(self, parts: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
+        """Also of none: a rank may have nothing that counts."""
+        return torch.cat([torch.zeros(0, dtype=dtype, device=self._device), *parts])
 
     def _prepare(self, samples: Sequence[Sample], *, version: int) -> tuple[list[DeviceBatch], Tensor]:
-        """Micro-batches, and `[R]` trained tokens of each rollout."""
+        """This rank's micro-batches, and `[R]` trained tokens of each rollout of the whole batch."""
         if not self._config.routing_replay:
             samples = [replace(s, routes=None) for s in samples]
         packed, rollouts = pack(
@@ -138,11 +154,14 @@ class Trainer:
             max_tokens=self._config.micro_batch_tokens,
             version=version,
             packed=self._config.packing,
+            multiple=self._config.context_parallel,
         )
-        batches = [to_device(p, self._device, self._dtype) for p in packed]
-        index = torch.cat([b.rollout for b in batches])
-        counts = torch.zeros(rollouts, device=self._device, dtype=self._dtype)
-        return batches, counts.index_add(0, index, torch.ones_like(index, dtype=self._dtype))
+        batches = [
+            to_device(p, self._device, self._dtype, context=self._ranks.context, counts=counts)
+            for p, counts in self._ranks.share(packed)
+        ]
+        counts = np.bincount(np.concatenate([p.rollout for p in packed]), minlength=rollouts)
+        return batches, torch.from_numpy(counts).to(self._device, self._dtype)
 
     def _coverage(self, samples: Sequence[Sample]) -> float:
         replays = self._config.routing_replay and self._routers
@@ -166,14 +185,31 @@ class Trainer:
                 top_k=router.top_k,
             )
 
+    def score(self, sample: Sample) -> NDArray[np.float32]:
+        """`[m]` log-probabilities of the sample's masked tokens, in order, under the current weights."""
+        batches, _ = self._prepare([sample], version=0)
+        mine = [x for x, batch in zip(self._policy.logprobs(batches), batches, strict=True) if batch.counts]
+        parts = [part for parts in self._ranks.gather([x.cpu() for x in mine]) for part in parts]
+        return torch.cat(parts).float().numpy()
+
     def export(self, path: Path) -> None:
         """Write the weights as one safetensors file in checkpoint names, atomically."""
-        write_weights(self._model, path)
+        write_weights(self._model, path, whole=self._whole, is_writer=self._ranks.rank == 0)
+
+    def _whole(self, name: str, tensor: Tensor) -> Tensor:
+        return whole(name, tensor, self._ranks)
 
     def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
         """See `training.checkpoint`; `state` must be JSON."""
-        save_checkpoint(directory, self._model, self._optimizer, state, model_dir=self._spec.model_dir)
+        save_checkpoint(
+            directory,
+            self._model,
+            self._optimizer,
+            state,
+            model_dir=self._spec.model_dir,
+            ranks=self._ranks,
+        )
 
     def load_checkpoint(self, directory: Path) -> dict[str, Any]:
         """Continue from a checkpoint; its `state`. The reference stays the model's own weights."""
-        return load_checkpoint(directory, self._model, self._optimizer)
+        return load_checkpoint(directory, self._model, self._optimizer, self._ranks)
