@@ -8,6 +8,7 @@ gets the error closes them all.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ class RankMethods:
         with socket.socket() as probe:
             probe.bind(("", 0))
             return ray.util.get_node_ip_address(), probe.getsockname()[1]
+
+    def pid(self) -> int:
+        return os.getpid()
 
     def join(self, spec: TrainerSpec, rank: int, address: tuple[str, int]) -> None:
         """Form the process group with the others and load this rank's part of the model."""

@@ -16,6 +16,7 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from lego_core.errors import TrainingError
+from lego_core.training.ray_ranks import AllRanks, RankMethods, gpus_per_rank
 from lego_core.training.trainer import Trainer, TrainerSpec
 from lego_core.types import Sample, TrainMetrics
 from lego_harness.errors import LegoError
@@ -23,7 +24,7 @@ from lego_harness.errors import LegoError
 T = TypeVar("T")
 
 
-class TrainerActor:
+class TrainerActor(RankMethods):
     """Holds a `Trainer`; made empty, so that a model that does not load is an answer and not a death."""
 
     _trainer: Trainer
@@ -66,8 +67,8 @@ class RayTrainer:
         return await _answer(self.actor.load_checkpoint.remote(directory), f"checkpoint {directory}")
 
     def close(self) -> None:
-        """End the actor; nothing is saved."""
-        ray.kill(self.actor)
+        """End the actor, or those of all ranks; nothing is saved."""
+        _kill(self.actor)
 
 
 async def _answer(call: Awaitable[T], what: str) -> T:
@@ -81,8 +82,14 @@ async def _answer(call: Awaitable[T], what: str) -> T:
         raise TrainingError(f"{what} failed: the trainer process died; resume the run") from error
 
 
+def _kill(actor: Any) -> None:
+    for one in actor.actors if isinstance(actor, AllRanks) else [actor]:
+        ray.kill(one)
+
+
 async def start_trainer(spec: TrainerSpec, *, num_cpus: float = 0) -> RayTrainer:
-    """Start a trainer actor on the running Ray and wait until its model is loaded."""
+    """Start the trainer's actor on the running Ray, or one for each rank, and wait until its model is
+    loaded."""
     variables = {
         "OMP_NUM_THREADS": str(spec.num_threads),
         # Waiting threads sleep: spinning ones made a step 7 times slower beside a busy neighbour.
@@ -92,9 +99,17 @@ async def start_trainer(spec: TrainerSpec, *, num_cpus: float = 0) -> RayTrainer
         "TOKENIZERS_PARALLELISM": "false",
     }
     options = {"num_cpus": num_cpus, "runtime_env": {"env_vars": variables}}
-    actor: Any = ray.remote(TrainerActor).options(**options).remote()
+    if spec.config.num_ranks > 1:
+        options["num_gpus"] = gpus_per_rank()
+    made: list[Any] = [
+        ray.remote(TrainerActor).options(**options).remote() for _ in range(spec.config.num_ranks)
+    ]
+    actor = made[0] if len(made) == 1 else AllRanks(made)
     try:
+        if isinstance(actor, AllRanks):
+            await _answer(actor.join(spec), "starting the trainer's ranks")
+            return RayTrainer(actor=actor, pid=await _answer(actor.pid.remote(), "starting the trainer"))
         return RayTrainer(actor=actor, pid=await _answer(actor.start.remote(spec), "starting the trainer"))
     except BaseException:
-        ray.kill(actor)
+        _kill(actor)
         raise

@@ -51,3 +51,23 @@ async def test_a_killed_trainer_is_one_clear_line(ray_session, tmp_path):
     os.kill(trainer.pid, signal.SIGKILL)
     with pytest.raises(TrainingError, match=r"^a training step failed: the trainer process died; resume"):
         await asyncio.wait_for(step, 20)
+
+
+async def test_ranks_answer_as_one_trainer_and_a_dead_one_ends_the_call(ray_session, tmp_path):
+    model_dir = build_random_model(tmp_path / "model", hidden=32)
+    config = TrainConfig(num_ranks=2, expert_parallel=2, packing=True)
+    trainer = await start_trainer(TrainerSpec(model_dir=model_dir, config=config, temperature=1.0))
+    alone = await start_trainer(spec(model_dir))
+    samples = [random_sample("a"), random_sample("b", seed=1, advantage=-1.0), random_sample("c", 60)]
+    many, one = await trainer.train_step(samples), await alone.train_step(samples)
+    assert many.loss == pytest.approx(one.loss, abs=1e-6)
+    assert many.grad_norm == pytest.approx(one.grad_norm, rel=1e-4)
+    await trainer.save_checkpoint(tmp_path / "c", {"step": 1})
+    assert await alone.load_checkpoint(tmp_path / "c") == {"step": 1}
+    with pytest.raises(TrainingError, match=r"^an empty batch was given"):
+        await trainer.train_step([])
+    os.kill(trainer.pid, signal.SIGKILL)
+    with pytest.raises(TrainingError, match="the trainer process died; resume"):
+        await asyncio.wait_for(trainer.train_step(samples), 60)
+    trainer.close()
+    alone.close()
