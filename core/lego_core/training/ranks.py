@@ -31,6 +31,8 @@ class Ranks:
 
     rank: int = 0
     size: int = 1
+    device: torch.device = torch.device("cpu")
+    """Where collectives happen."""
     context: Group | None = None
     """Ranks that share a micro-batch, each with a slice of its row."""
     experts: Group | None = None
@@ -54,10 +56,12 @@ class Ranks:
         return [(batches[i % len(batches)], i < len(batches)) for i in turns]
 
     def sum(self, values: Tensor) -> Tensor:
-        """Over all ranks, in place."""
-        if self.size > 1:
-            dist.all_reduce(values)
-        return values
+        """Over all ranks."""
+        if self.size == 1:
+            return values
+        moved = values.to(self.device, copy=True)
+        dist.all_reduce(moved)
+        return moved.to(values.device)
 
     def gather(self, value: T) -> list[T]:
         """Everybody's, by rank."""
@@ -85,6 +89,7 @@ def join_ranks(config: TrainConfig, rank: int, store: dist.Store, device: torch.
     return Ranks(
         rank=rank,
         size=size,
+        device=device,
         context=_group(by_data["context"]) if context > 1 else None,
         experts=_group(by_expert["experts"]) if experts > 1 else None,
         all_mesh=init_device_mesh(device.type, (size,), mesh_dim_names=("all",)),

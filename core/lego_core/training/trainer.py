@@ -71,6 +71,7 @@ class Trainer:
         self._spec, self._config, self._ranks = spec, spec.config, ranks
         self._objective = make_objective(spec.config, max_tokens=spec.max_tokens)
         self._dtype = getattr(torch, spec.dtype)
+        self._precise = torch.promote_types(self._dtype, torch.float32)  # of everything behind the model
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._policy = self._load()
         self._model, self._routers = self._policy.model, self._policy.routers
@@ -134,8 +135,8 @@ class Trainer:
         logp = self._policy.logprobs(batches)
         counting = [i for i, batch in enumerate(batches) if batch.counts]
         return rollout_log_ratios(
-            self._joined([logp[i] for i in counting], self._dtype),
-            self._joined([old[i] for i in counting], self._dtype),
+            self._joined([logp[i] for i in counting], self._precise),
+            self._joined([old[i] for i in counting], self._precise),
             self._joined([batches[i].rollout for i in counting], torch.long),
             rollouts,
             self._ranks.sum,
@@ -157,11 +158,11 @@ class Trainer:
             multiple=self._config.context_parallel,
         )
         batches = [
-            to_device(p, self._device, self._dtype, context=self._ranks.context, counts=counts)
+            to_device(p, self._device, self._precise, context=self._ranks.context, counts=counts)
             for p, counts in self._ranks.share(packed)
         ]
         counts = np.bincount(np.concatenate([p.rollout for p in packed]), minlength=rollouts)
-        return batches, torch.from_numpy(counts).to(self._device, self._dtype)
+        return batches, torch.from_numpy(counts).to(self._device, self._precise)
 
     def _coverage(self, samples: Sequence[Sample]) -> float:
         replays = self._config.routing_replay and self._routers
