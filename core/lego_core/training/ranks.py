@@ -31,7 +31,7 @@ class Ranks:
 
     rank: int = 0
     size: int = 1
-    device: torch.device = torch.device("cpu")
+    device: str = "cpu"
     """Where collectives happen."""
     context: Group | None = None
     """Ranks that share a micro-batch, each with a slice of its row."""
@@ -89,7 +89,7 @@ def join_ranks(config: TrainConfig, rank: int, store: dist.Store, device: torch.
     return Ranks(
         rank=rank,
         size=size,
-        device=device,
+        device=device.type,
         context=_group(by_data["context"]) if context > 1 else None,
         experts=_group(by_expert["experts"]) if experts > 1 else None,
         all_mesh=init_device_mesh(device.type, (size,), mesh_dim_names=("all",)),
