@@ -76,7 +76,7 @@ ALONE = Ranks()
 """One process, no process group."""
 
 
-def join_ranks(config: TrainConfig, rank: int, store: dist.Store, device: torch.device) -> Ranks:
+def join_ranks(config: TrainConfig, rank: int, store: Any, device: torch.device) -> Ranks:
     """Form the process group; every rank calls this with the same config and store."""
     size = config.num_ranks
     backend = "nccl" if device.type == "cuda" else "gloo"

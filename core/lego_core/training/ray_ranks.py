@@ -17,7 +17,7 @@ from typing import Any
 
 import ray
 import torch
-from torch.distributed import TCPStore
+from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
 from lego_core.training.ranks import join_ranks
 from lego_core.training.trainer import Trainer, TrainerSpec
