@@ -134,6 +134,11 @@ class VllmEngine:
             raise
         self._version = version
 
+    @property
+    def is_dead(self) -> bool:
+        """vLLM's own process ended: only a new engine can answer."""
+        return self._llm is not None and self._llm.errored
+
     async def health(self) -> dict[str, Any]:
         """`pid`, `policy_version` and `kind`; raises EngineError when the engine cannot answer."""
         async with self._call("the health check"):
