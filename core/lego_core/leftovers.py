@@ -21,13 +21,23 @@ _TEMP_PREFIX = "lego-launch-"
 
 @contextmanager
 def mark_this_launch() -> Iterator[Path]:
-    """Mark this process and its future children; a temp folder for them, gone with the context."""
+    """Mark this process and its future children; a temp folder for them, gone with the context.
+
+    Whatever a child puts where temporary files go (sandboxes, sockets of the proxy, of Ray and of vLLM) lies in it.
+    """
     os.environ[MARK] = str(os.getpid())
+    outside = os.environ.get("TMPDIR")
     # Ray's sockets live in it: a path of more than ~100 bytes would not fit a unix address.
     folder = Path(tempfile.mkdtemp(prefix=f"{_TEMP_PREFIX}{os.getpid()}-", dir="/tmp"))
+    (folder / "tmp").mkdir()
+    os.environ["TMPDIR"] = str(folder / "tmp")
     try:
         yield folder
     finally:
+        if outside is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = outside
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -47,6 +47,18 @@ def test_the_folder_of_a_dead_launch_is_removed_and_a_living_one_keeps_its_own()
         os.environ.pop(MARK, None) if before is None else os.environ.update({MARK: before})
 
 
+def test_temporary_files_of_its_children_lie_in_the_folder_of_the_launch() -> None:
+    before = {name: os.environ.get(name) for name in (MARK, "TMPDIR")}
+    try:
+        with mark_this_launch() as folder:
+            ask = [sys.executable, "-c", "import tempfile; print(tempfile.gettempdir())"]
+            said = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+        assert Path(said) == folder / "tmp"
+        assert os.environ.get("TMPDIR") == before["TMPDIR"]
+    finally:
+        os.environ.pop(MARK, None) if before[MARK] is None else os.environ.update({MARK: str(before[MARK])})
+
+
 def _dead_pid() -> int:
     process = subprocess.Popen(["true"])
     process.wait()
