@@ -25,15 +25,16 @@ def python(program: str, *arguments: str) -> list[str]:
 
 
 def in_terminal(*command: str, typed: bytes = b"", hangs_up: bool = False) -> tuple[int, bytes]:
-    """Exit code and output; who types stays until the command has ended, or leaves at once."""
+    """Exit code and output; who types stays until the command has ended, or leaves when it has said a line."""
     with subprocess.Popen(
         python("inner_terminal.py", *command), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdin
         assert process.stdout
+        said = process.stdout.readline() if hangs_up else b""
         typist = threading.Thread(target=_type, args=(process.stdin, typed, hangs_up))
         typist.start()
-        said = process.stdout.read()
+        said += process.stdout.read()
         typist.join()
     return process.returncode, said
 
@@ -78,7 +79,8 @@ def test_the_exit_code_is_the_command_s_own(script: str, code: int) -> None:
 
 
 def test_the_end_of_what_is_typed_hangs_up() -> None:
-    assert in_terminal("sleep", "1000", hangs_up=True)[0] == 128 + signal.SIGHUP
+    code, _ = in_terminal("sh", "-c", "echo here; exec sleep 1000", hangs_up=True)
+    assert code == 128 + signal.SIGHUP
 
 
 # --- the files -----------------------------------------------------------------------------------
