@@ -159,6 +159,7 @@ def _asked(ctx: Context, question: Callable[[], str]) -> str:
 def _typed(answer: Any) -> str | None:
     if not isinstance(answer, AcceptedElicitation):
         return None
+    # The package leaves the answer's type open; it was validated against the schema that was asked for.
     return cast(act.Typed, answer.data).run_name  # pyright: ignore[reportUnknownMemberType]
 
 
