@@ -32,6 +32,8 @@ NEEDED = ("torch", "ray", "transformers")
 _PATIENCE = 3
 """A child that was asked to end so many times is killed."""
 _PR_SET_PDEATHSIG = 1
+_QUIET_S = 5.0
+"""A dead core's stream that brings nothing for so long is left."""
 RUN_LINE = "run: "
 
 
@@ -109,14 +111,14 @@ def _end_with_parent() -> None:
 def _follow(child: subprocess.Popen[str], display: Display) -> Path | None:
     """Show the run until its process ends; the run's directory once the child has named it."""
     assert child.stdout is not None
-    threads = [_pass_on(child.stderr, display)] if child.stderr else []
+    passing = [_PassOn(child.stderr, display)] if child.stderr else []
     run = _named_run(child.stdout, display)
-    threads.append(_pass_on(child.stdout, display))
+    passing.append(_PassOn(child.stdout, display))
     if run is not None:
         _watch(child, run, display)
     child.wait()
-    for thread in threads:
-        thread.join(timeout=5)  # a grandchild may hold the pipe open for longer
+    for stream in passing:
+        stream.finish()
     return run
 
 
@@ -128,16 +130,25 @@ def _named_run(stdout: IO[str], display: Display) -> Path | None:
     return None
 
 
-def _pass_on(stream: IO[str], display: Display) -> threading.Thread:
-    """Hand a stream's lines to the display from a thread, so that a full pipe never blocks the core."""
+class _PassOn:
+    """Hands a stream's lines to the display from a thread, so that a full pipe never blocks the core."""
 
-    def work() -> None:
-        for line in stream:
-            display.note(line.rstrip())
+    def __init__(self, stream: IO[str], display: Display) -> None:
+        self._stream, self._display, self._lines = stream, display, 0
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    return thread
+    def _work(self) -> None:
+        for line in self._stream:
+            self._display.note(line.rstrip())
+            self._lines += 1
+
+    def finish(self) -> None:
+        """Return when all is passed on, or nothing comes any more: a grandchild may hold the pipe open."""
+        passed = -1
+        while self._thread.is_alive() and passed != self._lines:
+            passed = self._lines
+            self._thread.join(timeout=_QUIET_S)
 
 
 def _watch(child: subprocess.Popen[str], run: Path, display: Display) -> None:

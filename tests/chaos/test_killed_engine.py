@@ -7,6 +7,7 @@ may be left. `make soak` runs a hundred; the suite a few, one kill of each kind.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -68,7 +69,7 @@ def test_a_killed_worker_leaves_nothing_behind_the_next_start(
         guards = guards_of(program.pid)
         assert len(guards) == 1
         for guard in guards if and_its_guard else []:
-            os.kill(guard, signal.SIGKILL)
+            _kill_process(guard)
         program.kill()
     if and_its_guard:
         from lego_harness.sandbox.docker import DockerBackend
@@ -108,11 +109,16 @@ async def _kill(engine: OwnEngine, kinds: Sequence[str], chance: random.Random) 
                 await asyncio.sleep(0.1)
         elif kind == "harness":
             for pid in [p for p in descendants(os.getpid()) if command(p).startswith("docker ")][:1]:
-                os.kill(pid, signal.SIGKILL)
+                _kill_process(pid)
         else:
             for pid in engine.pids(kind):
-                os.kill(pid, signal.SIGKILL)
+                _kill_process(pid)
         await asyncio.to_thread(engine.wait_until_whole)
+
+
+def _kill_process(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it ended since it was listed
+        os.kill(pid, signal.SIGKILL)
 
 
 def _require_sound(ended: Sequence[Trajectory], engine: OwnEngine) -> None:

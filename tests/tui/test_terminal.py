@@ -112,12 +112,13 @@ def test_a_live_run_is_followed_read_and_left(live: Path, tmp_path: Path) -> Non
         step = re.search(r"step (\d+) \(newest\)", first)
         assert step is not None
         terminal.wait(lambda text: f"step {int(step[1]) + 1} (newest)" in text)
-        terminal.press("Enter")
-        terminal.wait(lambda text: "g00" in text)
-        terminal.press("Enter")
-        terminal.wait(lambda text: "turn by turn" in text)
-        terminal.press("Enter")
-        terminal.wait(lambda text: "▸ turn 1" in text)
+        for screen, chosen in (
+            ("Step", "── g00, turn by turn"),
+            ("Group", "what it did ──"),
+            ("Trajectory", "▸ turn 1"),
+        ):
+            terminal.press("Enter")
+            terminal.wait(lambda text, words=(f"LEGO  {screen}", chosen): all(word in text for word in words))
         terminal.press("q")
         end = time.monotonic() + PATIENCE_S
         while terminal.is_open and time.monotonic() < end:

@@ -86,10 +86,12 @@ async def test_a_real_browser_shows_the_fleet_and_takes_keys(demo: Path, tmp_pat
 
 
 async def _changed(page: Any, before: bytes, path: Path) -> bytes:
-    """A picture with something on it that differs from the one before."""
-    for _ in range(600):
+    """A picture with something on it that differs from the one before and stays as it is."""
+    last = b""
+    for _ in range(200):
         picture = await page.screenshot(path=path)
-        if picture != before and len(picture) > 20_000:
+        if picture == last != before and len(picture) > 20_000:
             return picture
-        await page.wait_for_timeout(100)
-    raise AssertionError(f"{path} never changed")
+        last = picture
+        await page.wait_for_timeout(500)
+    raise AssertionError(f"{path} never changed and stayed")

@@ -16,6 +16,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from aiohttp import web
 from textual_serve.server import Server
 
+_TAKE_KEYS = """<script>
+new MutationObserver((_, seen) => {
+  document.querySelector("textarea.xterm-helper-textarea")?.focus();
+  if (document.body.classList.contains("-first-byte")) seen.disconnect();
+}).observe(document.body, {attributes: true});
+</script></body>"""
+"""The terminal has the keys from the start; textual-serve's page gives them to it after a click."""
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -58,6 +65,8 @@ class LoopbackServer(Server):
         ):
             raise web.HTTPForbidden(text="only for this machine's own browser")
         response = await handler(request)
+        if isinstance(response, web.Response) and response.content_type == "text/html" and response.text:
+            response.text = response.text.replace("</body>", _TAKE_KEYS)
         if not response.prepared:
             sockets = " ".join(origin.replace("http", "ws", 1) for origin in sorted(self._origins))
             response.headers["Content-Security-Policy"] = (

@@ -154,7 +154,7 @@ async def test_a_trainers_export_is_what_the_engine_then_computes(engine, model_
     trained.train_step(await sample_many(engine, [request(f"learn{i}") for i in range(4)]))
     trained.export(tmp_path / "w.safetensors")
     await engine.publish(tmp_path / "w.safetensors", 1)
-    metrics = trained.train_step(await sample_many(engine, [request(f"then{i}") for i in range(4)]))
+    metrics = trained.train_step(await sample_many(engine, [request(f"then{i}") for i in range(4)]), step=2)
     await engine.publish(model_dir / "model.safetensors", 0)
     assert metrics.pearson_r >= 0.999
     assert metrics.mean_abs_dlogp <= 1e-4

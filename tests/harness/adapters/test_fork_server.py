@@ -74,10 +74,28 @@ async def toy(tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> As
     program = tmp_path / "toy.py"
     program.write_text(PROGRAM.format(programs=str(PROGRAMS), gate=str(gate.path)))
     forked = Forked(_harness("1"), str(program), {})
-    before = descendants(os.getpid())
     yield forked
     await forked.close()
-    assert set(descendants(os.getpid())) <= set(before)
+    assert ours() == []
+
+
+@pytest.fixture(autouse=True)
+def others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ran before the test, such as multiprocessing's tracker, is none of its processes."""
+    monkeypatch.setattr(sys.modules[__name__], "OTHERS", frozenset(descendants(os.getpid())))
+
+
+OTHERS: frozenset[int] = frozenset()
+
+
+def ours() -> list[int]:
+    return [pid for pid in descendants(os.getpid()) if pid not in OTHERS]
+
+
+def the_server() -> int:
+    """The process that forks: its parent holds it, nothing is below it between rollouts."""
+    (server,) = [pid for pid in ours() if descendants(pid) == []]
+    return server
 
 
 def _harness(version: str) -> Harness:
@@ -99,7 +117,7 @@ async def test_each_rollout_has_a_process_a_home_and_an_exit_code_of_its_own(toy
 async def test_what_left_its_rollout_s_session_dies_with_it(toy: Forked, gate: Gate) -> None:
     gate.open()
     await toy.start()
-    (server,) = [pid for pid in descendants(os.getpid()) if descendants(pid) == []]
+    server = the_server()
     exit_ = await toy.run(lambda _home: ["leave"], timeout_s=60)
     assert (exit_.exit_code, descendants(server)) == (0, [])
 
@@ -107,7 +125,7 @@ async def test_what_left_its_rollout_s_session_dies_with_it(toy: Forked, gate: G
 async def test_a_rollout_out_of_time_is_killed_with_what_it_started(toy: Forked, gate: Gate) -> None:
     gate.open()
     await toy.start()
-    (server,) = [pid for pid in descendants(os.getpid()) if descendants(pid) == []]
+    server = the_server()
     running = asyncio.create_task(toy.run(lambda _home: ["hang"], timeout_s=1))
     exit_ = await running
     assert exit_.timed_out
@@ -119,17 +137,17 @@ async def test_giving_up_on_a_slow_import_leaves_it_to_the_next_rollout(toy: For
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await toy.run(lambda _home: ["say", "never"], timeout_s=60)
-    importing = descendants(os.getpid())
+    importing = ours()
     gate.open()
     assert (await toy.run(lambda _home: ["say", "now"], timeout_s=60)).output == "now True\n"
-    assert set(importing) & set(descendants(os.getpid())), "the server that was importing was replaced"
+    assert set(importing) & set(ours()), "the server that was importing was replaced"
 
 
 async def test_closing_during_the_import_ends_it(toy: Forked) -> None:
     starting = asyncio.create_task(toy.start())
-    while len(descendants(os.getpid())) < 2:  # noqa: ASYNC110 another process has no event for us
+    while len(ours()) < 2:  # noqa: ASYNC110 another process has no event for us
         await asyncio.sleep(0)
-    watch = Watch(descendants(os.getpid()))
+    watch = Watch(ours())
     await toy.close()
     assert watch.survivors(within_s=20) == []
     with pytest.raises((asyncio.CancelledError, SetupError)):
