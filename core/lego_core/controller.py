@@ -31,6 +31,7 @@ from lego_core.health.series import resumed_steps
 from lego_core.health.watchdog import Watchdog
 from lego_core.resume import RECORD_KEY, Progress
 from lego_core.rollouts.source import GroupSpec, RolloutSource
+from lego_core.run_quarantine import RunQuarantine
 from lego_core.store.mailbox import RunStopped
 from lego_core.store.reader import RunReader
 from lego_core.store.writer import RunWriter
@@ -85,6 +86,7 @@ class Controller:
     trainer: TrainerClient
     engine: Publisher
     writer: RunWriter
+    quarantine: RunQuarantine
     weights: Path
     """Where the trainer leaves weights for the engines; on tmpfs where there is one."""
     stored: dict[str, Attempts]
@@ -146,7 +148,7 @@ class Controller:
 
     async def _commit(self, record: StepRecord) -> None:
         directory = self.writer.layout.checkpoint(record.step)
-        await self.trainer.save_checkpoint(directory, {RECORD_KEY: asdict(record)})
+        await self.trainer.save_checkpoint(directory, {RECORD_KEY: asdict(record), **self.quarantine.state()})
         self.writer.event("checkpoint", step=record.step, path=str(directory))
         for old in self.writer.layout.committed()[: -self.recipe.train.keep_checkpoints]:
             shutil.rmtree(old)
@@ -179,6 +181,7 @@ class Controller:
         specs = self.source.step(step)
         attempts = await self._run_all([r for group in specs for r in group.rollouts], step=step)
         _refuse_broken([a[-1] for a in attempts.values()])
+        self.quarantine.observe([a[-1] for a in attempts.values()], step=step)
         return tuple(_group(spec, attempts) for spec in specs)
 
     async def _run_all(self, specs: Sequence[RolloutSpec], *, step: int | None) -> dict[str, Attempts]:

@@ -25,6 +25,7 @@ from lego_core.inputs import prepare_model, prepare_tasks
 from lego_core.leftovers import end_leftovers, mark_this_launch
 from lego_core.resume import find_progress
 from lego_core.rollouts.source import RolloutSource
+from lego_core.run_quarantine import RunQuarantine
 from lego_core.store.reader import RunReader
 from lego_core.store.writer import RunWriter
 from lego_harness.errors import LegoError, UsageError
@@ -99,9 +100,11 @@ async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend, engin
         )
         if progress.checkpoint is not None:
             await cluster.trainer.load_checkpoint(progress.checkpoint)
+        quarantine = RunQuarantine.of_run(writer, progress.checkpoint)
         controller = Controller(
             recipe=recipe,
-            source=RolloutSource(recipe=recipe, train=train, heldout=heldout),
+            source=RolloutSource(recipe=recipe, train=train, heldout=heldout, quarantine=quarantine.known),
+            quarantine=quarantine,
             rollouts=cluster.rollouts,
             trainer=cluster.trainer,
             engine=cluster.engine,

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from lego_core.config import Recipe
-from lego_core.controller import Controller, group_attempts
+from lego_core.controller import Controller, Rollouts, group_attempts
 from lego_core.resume import find_progress
+from lego_core.rollouts.quarantine import Quarantine
 from lego_core.rollouts.source import RolloutSource
+from lego_core.run_quarantine import RunQuarantine
 from lego_core.store import RunWriter
 from lego_core.types import Sample, TrainMetrics
 from lego_harness.rollout import RolloutSpec
@@ -38,8 +40,9 @@ def example_recipe() -> Recipe:
     )
 
 
-def example_source(wanted: Recipe) -> RolloutSource:
-    return RolloutSource(recipe=wanted, train=_tasks("train", 10), heldout=_tasks("heldout", 6))
+def example_source(wanted: Recipe, known: Quarantine | None = None) -> RolloutSource:
+    train, heldout = _tasks("train", 10), _tasks("heldout", 6)
+    return RolloutSource(recipe=wanted, train=train, heldout=heldout, quarantine=known or Quarantine())
 
 
 def _tasks(split: str, count: int) -> list[Task]:
@@ -101,7 +104,7 @@ class RememberingTrainer:
         self.published.append(version)
 
 
-async def run(runs_dir: Path) -> RememberingTrainer:
+async def run(runs_dir: Path, rollouts: Rollouts | None = None) -> RememberingTrainer:
     """Start or resume the run in `runs_dir` and bring it to its end."""
     found = sorted(runs_dir.glob("*/run.json"))
     writer = RunWriter.resume(found[0].parent) if found else RunWriter.create(runs_dir, example_recipe())
@@ -111,10 +114,12 @@ async def run(runs_dir: Path) -> RememberingTrainer:
         progress = find_progress(writer.layout.root)
         if progress.checkpoint:
             trainer.load(progress.checkpoint)
+        quarantine = RunQuarantine.of_run(writer, progress.checkpoint)
         controller = Controller(
             recipe=wanted,
-            source=example_source(wanted),
-            rollouts=ScriptedRollouts(),
+            source=example_source(wanted, quarantine.known),
+            quarantine=quarantine,
+            rollouts=rollouts or ScriptedRollouts(),
             trainer=trainer,
             engine=trainer,
             writer=writer,

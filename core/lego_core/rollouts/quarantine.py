@@ -3,13 +3,14 @@
     trajectories of a step ─ observe ─▶ newly quarantined tasks (an event each) ─▶ left out from the next step
 
 Two signs, neither of which costs a grading: a reward for an empty change, and one and the same change
-that earned different rewards. Invariant: a pure function of the trajectories seen, in any order and
-however often, so that a resumed run that reads its store again knows the same tasks. R2E-Gym#27 has
-tasks that paid for doing nothing.
+that earned different rewards. Invariant: what is known before a step is a pure function of the
+trajectories of earlier steps, seen in any order and however often, so that a resumed run draws the tasks
+that an undisturbed one would have drawn. R2E-Gym#27 has tasks that paid for doing nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -29,45 +30,60 @@ class Quarantined:
     reason: str
     trajectory_id: str
     """The rollout that showed it."""
+    step: int
+    """The step whose rollouts showed it: it is left out from the next one on."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Quarantine:
-    """What is known of a run's tasks."""
+    """What is known of a run's tasks. Plain values only: a checkpoint carries it."""
 
     found: dict[str, Quarantined] = field(default_factory=dict[str, Quarantined])
     """By task."""
-    _rewards: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
+    earned: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    """By task and digest of a change: each reward it earned, and the step where it first did."""
 
-    def observe(self, trajectories: Iterable[Trajectory]) -> tuple[Quarantined, ...]:
-        """Look at graded rollouts; the tasks that are quarantined from now on because of them."""
+    def observe(self, trajectories: Iterable[Trajectory], *, step: int) -> tuple[Quarantined, ...]:
+        """Look at graded rollouts of a step; the tasks that are newly quarantined because of them."""
         new: list[Quarantined] = []
         for trajectory in trajectories:
-            reason = self._fault(trajectory)
-            if reason and trajectory.task_id not in self.found:
-                quarantined = Quarantined(
-                    task_id=trajectory.task_id, reason=reason, trajectory_id=trajectory.id
-                )
-                self.found[trajectory.task_id] = quarantined
-                new.append(quarantined)
+            found = self._fault(trajectory, step)
+            known = self.found.get(trajectory.task_id)
+            if found is None or (known and known.step <= found.step):
+                continue
+            self.found[found.task_id] = found
+            if known is None:
+                new.append(found)
         return tuple(new)
 
-    def allowed(self, tasks: Sequence[TaskT]) -> tuple[TaskT, ...]:
-        """The tasks that may still be trained on, in order."""
-        return tuple(task for task in tasks if task.id not in self.found)
+    def allowed(self, tasks: Sequence[TaskT], *, step: int) -> tuple[TaskT, ...]:
+        """The tasks that `step` may train on, in order: those that no earlier step spoke against."""
+        return tuple(t for t in tasks if t.id not in self.found or self.found[t.id].step >= step)
 
-    def _fault(self, trajectory: Trajectory) -> str:
+    def _fault(self, trajectory: Trajectory, step: int) -> Quarantined | None:
         grade, patch = trajectory.grade, trajectory.patch
         if grade is None or not grade.tests or not is_whole_patch(patch):
-            return ""
+            return None
         if grade.reward > 0 and not patch:
-            return "a reward for no change at all"
+            return _quarantined(trajectory, "a reward for no change at all", step)
         if _is_broken(trajectory):
-            return ""
-        earlier = self._rewards.setdefault((trajectory.task_id, patch), grade.reward)
-        if earlier != grade.reward:
-            return f"the same change earned {earlier:g} and {grade.reward:g}"
-        return ""
+            return None
+        earned = self.earned.setdefault(_change(trajectory), {})
+        reward = f"{grade.reward:g}"
+        earned[reward] = min(step, earned.get(reward, step))
+        if len(earned) == 1:
+            return None
+        reason = f"the same change earned {' and '.join(sorted(earned))}"
+        return _quarantined(trajectory, reason, sorted(earned.values())[1])
+
+
+def _quarantined(trajectory: Trajectory, reason: str, step: int) -> Quarantined:
+    return Quarantined(task_id=trajectory.task_id, reason=reason, trajectory_id=trajectory.id, step=step)
+
+
+def _change(trajectory: Trajectory) -> str:
+    digest = hashlib.sha256(trajectory.patch.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{trajectory.task_id} {digest[:32]}"
 
 
 def _is_broken(trajectory: Trajectory) -> bool:

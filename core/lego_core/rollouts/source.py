@@ -1,7 +1,8 @@
 """Which rollouts a step or an evaluation consists of.
 
-Owns the order of tasks and the seeds. Invariant: a pure function of recipe, pool and step, so that
-a resumed run asks for exactly the rollouts an undisturbed one would have. Runs nothing.
+Owns the order of tasks and the seeds. Invariant: a pure function of recipe, pool, step and what is
+quarantined before that step, so that a resumed run asks for exactly the rollouts an undisturbed one
+would have. Runs nothing.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lego_core.config import Recipe
+from lego_core.rollouts.quarantine import Quarantine
+from lego_harness.errors import SetupError
 from lego_harness.rollout import RolloutSpec
 from lego_harness.types import Budget, Sampling, Task
 
@@ -33,9 +36,12 @@ class RolloutSource:
     recipe: Recipe
     train: Sequence[Task]
     heldout: Sequence[Task]
+    quarantine: Quarantine = field(default_factory=Quarantine)
+    """Tasks not to train on; it grows while the run goes on."""
 
     def step(self, step: int) -> tuple[GroupSpec, ...]:
-        """The groups of 1-based `step`: the next `groups_per_step` tasks of shuffled epochs."""
+        """The groups of 1-based `step`: the next `groups_per_step` tasks of shuffled epochs, any other
+        where one is quarantined. Raises SetupError when all are."""
         count = self.recipe.rollout.groups_per_step
         first = (step - 1) * count
         return tuple(self._group(step, g, first + g) for g in range(count))
@@ -52,13 +58,25 @@ class RolloutSource:
 
     def _group(self, step: int, g: int, position: int) -> GroupSpec:
         epoch, offset = divmod(position, len(self.train))
-        task = self._epoch(epoch)[offset]
+        task = self._allowed(self._epoch(epoch)[offset], step, position)
         group = f"s{step:05d}.g{g:02d}"
         ids = [f"{group}.r{r}" for r in range(self.recipe.rollout.group_size)]
         temperature = self.recipe.rollout.temperature
         return GroupSpec(
             id=group, task=task, rollouts=tuple(self._spec(i, task, epoch, temperature, i) for i in ids)
         )
+
+    def _allowed(self, task: Task, step: int, position: int) -> Task:
+        """The task itself, or one to train on in its stead: all others keep their turns."""
+        allowed = self.quarantine.allowed(self.train, step=step)
+        if not allowed:
+            raise SetupError(
+                f"all {len(self.train)} training tasks are quarantined before step {step}, expected one whose "
+                "reward means something; events.jsonl has the reasons (task_quarantined): repair the tasks"
+            )
+        if any(one.id == task.id for one in allowed):
+            return task
+        return random.Random(f"{self.recipe.run.seed}/instead/{position}").choice(allowed)
 
     def _epoch(self, epoch: int) -> list[Task]:
         order = list(self.train)
