@@ -1,8 +1,10 @@
 """Finds and ends processes that a killed launch left behind.
 
-Every process of a launch inherits `LEGO_LAUNCH=<pid>` in its environment or holds files of the
-launch's folder open; a process whose launch is dead is nobody's and is ended. Ray's agents, for one, outlive a `kill -9` of their driver.
-Touches no process without the mark, none of another user, and none of a living launch.
+Every process of a launch inherits `LEGO_LAUNCH=<signature>` in its environment, or has files of the launch's
+folder, where `owner` holds the same signature, open for writing. A process whose launch is dead is nobody's
+and is ended: Ray's agents, for one, outlive a `kill -9` of their driver. Invariant: whoever is without such a
+signature, belongs to another user, or whose launch cannot be seen from here (in a container, say) is not
+touched; nor is one who only reads what a launch wrote.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from lego_harness.sandbox import ownership
 
 MARK = "LEGO_LAUNCH"
 _TEMP_PREFIX = "lego-launch-"
@@ -21,75 +25,74 @@ _TEMP_PREFIX = "lego-launch-"
 
 @contextmanager
 def mark_this_launch() -> Iterator[Path]:
-    """Mark this process and its future children; a temp folder for them, gone with the context."""
-    os.environ[MARK] = str(os.getpid())
+    """Mark the future children of this process; a temp folder for them, gone with the context."""
+    before = os.environ.get(MARK)
+    os.environ[MARK] = ownership.me()
     # Ray's sockets live in it: a path of more than ~100 bytes would not fit a unix address.
-    folder = Path(tempfile.mkdtemp(prefix=f"{_TEMP_PREFIX}{os.getpid()}-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix=_TEMP_PREFIX, dir="/tmp"))
+    (folder / "owner").write_text(ownership.me())
     try:
         yield folder
     finally:
+        os.environ.pop(MARK) if before is None else os.environ.update({MARK: before})
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def end_leftovers() -> int:
-    """Kill the processes and remove the temp folders of dead launches; how many processes."""
-    ended = 0
-    for pid, launch in _marked_processes():
-        if pid != os.getpid() and not _is_alive(launch):
-            ended += _kill(pid)
+def end_leftovers() -> None:
+    """Kill the processes and remove the temp folders of dead launches."""
+    for pid in _left_behind():
+        with suppress(OSError):  # it ended meanwhile
+            os.kill(pid, signal.SIGKILL)
     for folder in Path("/tmp").glob(f"{_TEMP_PREFIX}*"):
-        launch = folder.name.removeprefix(_TEMP_PREFIX).partition("-")[0]
-        if launch.isdigit() and not _is_alive(int(launch)):
+        if _is_signed_by_the_dead(folder) and folder.lstat().st_uid == os.getuid():
             shutil.rmtree(folder, ignore_errors=True)
-    return ended
 
 
 def count_leftovers() -> int:
     """Processes of dead launches that still run; ends none."""
-    return sum(pid != os.getpid() and not _is_alive(launch) for pid, launch in _marked_processes())
+    return sum(1 for _ in _left_behind())
 
 
-def _marked_processes() -> Iterator[tuple[int, int]]:
+def _left_behind() -> Iterator[int]:
     for process in Path("/proc").glob("[0-9]*"):
-        try:
-            launch = _launch_in_environment(process) or _launch_by_open_files(process)
-        except OSError:  # it ended meanwhile, or belongs to somebody else
-            continue
-        if launch is not None:
-            yield int(process.name), launch
+        with suppress(OSError):  # it ended meanwhile
+            if process.name != str(os.getpid()) and _is_ours(process) and _is_of_a_dead_launch(process):
+                yield int(process.name)
 
 
-def _launch_in_environment(process: Path) -> int | None:
+def _is_ours(process: Path) -> bool:
+    """Of this user: root could reach everybody's."""
+    user = (process / "status").read_text(errors="replace").partition("\nUid:")[2].split()[0]
+    return int(user) == os.getuid()
+
+
+def _is_of_a_dead_launch(process: Path) -> bool:
     for entry in (process / "environ").read_bytes().split(b"\0"):
-        name, _, value = entry.partition(b"=")
-        if name == MARK.encode() and value.isdigit():
-            return int(value)
-    return None
+        name, _, signature = entry.partition(b"=")
+        if name == MARK.encode():
+            return _is_dead(signature.decode(errors="replace"))
+    return any(_is_signed_by_the_dead(folder) for folder in _launches_written_to(process))
 
 
-def _launch_by_open_files(process: Path) -> int | None:
+def _launches_written_to(process: Path) -> Iterator[Path]:
     """Ray's agents write their title over their environment, but they keep logs open in the launch's
-    folder."""
+    folder. Each folder as the process itself sees it, since it may have a /tmp of its own."""
     for link in (process / "fd").iterdir():
-        _, found, rest = str(link.readlink()).partition(f"/tmp/{_TEMP_PREFIX}")
-        launch = rest.partition("-")[0]
-        if found and launch.isdigit():
-            return int(launch)
-    return None
+        path = link.readlink()
+        if path.is_relative_to("/tmp") and path.parts[2:] and path.parts[2].startswith(_TEMP_PREFIX):
+            flags = (process / "fdinfo" / link.name).read_text().partition("flags:")[2].split()[0]
+            if int(flags, 8) & os.O_ACCMODE != os.O_RDONLY:
+                yield process / "root" / "tmp" / path.parts[2]
 
 
-def _is_alive(pid: int) -> bool:
-    """True when `pid` runs; a zombie counts as dead, since it may wait long to be reaped."""
+def _is_signed_by_the_dead(folder: Path) -> bool:
+    """False for one that is gone or not signed yet."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return _is_dead((folder / "owner").read_text())
     except OSError:
         return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
-def _kill(pid: int) -> bool:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except OSError:  # it ended meanwhile
-        return False
-    return True
+def _is_dead(signature: str) -> bool:
+    """Whether it names a launch that has surely ended; what is no signature is somebody else's."""
+    return signature.count("/") == 3 and ownership.is_gone(signature)

@@ -10,6 +10,7 @@ import pytest
 
 from lego_core.leftovers import MARK
 from lego_core.store import RunReader
+from lego_harness.sandbox import ownership
 from tests.support.small_run import SMALL, lego, quickstart, show
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -86,4 +87,4 @@ def _has_mark(environ: Path) -> bool:
         value = next((e for e in environ.read_bytes().split(b"\0") if e.startswith(f"{MARK}=".encode())), b"")
     except OSError:
         return False
-    return bool(value) and not Path(f"/proc/{value.partition(b'=')[2].decode()}").exists()
+    return bool(value) and ownership.is_gone(value.partition(b"=")[2].decode())

@@ -22,6 +22,7 @@ from lego_control.validate.plan import plan
 from lego_control.validate.run import run_checks
 from lego_core.config import Recipe
 from lego_core.health import drop
+from lego_core.leftovers import MARK
 from lego_harness.errors import SetupError
 from lego_harness.grading import grader
 from lego_harness.grading.patch import GradedTree
@@ -31,6 +32,7 @@ from lego_harness.tasks.synth import write_pool
 from tests.support.checkpoint import write_checkpoint
 from tests.support.families import TEMPLATES
 from tests.support.leaky_backend import LeakyBackend
+from tests.support.processes import signature_of_the_dead
 from tests.support.runs import recipe
 
 CHEAP = (
@@ -221,14 +223,12 @@ async def test_a_process_that_a_dead_launch_left_is_found(world: World) -> None:
 @contextmanager
 def _left_behind() -> Iterator[None]:
     """A process that waits, marked by a launch that has ended."""
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
     with subprocess.Popen(
         [sys.executable, "-c", "print('up', flush=True); input()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=os.environ | {"LEGO_LAUNCH": str(ended.pid)},
+        env=os.environ | {MARK: signature_of_the_dead()},
     ) as left:
         assert left.stdout is not None
         left.stdout.readline()
