@@ -25,6 +25,7 @@ from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.session import Session
 from lego_harness.sandbox.base import Phase, Sandbox, SandboxBackend, SandboxSpec
 from lego_harness.tasks.folder import workspace_files
+from lego_harness.tasks.surroundings import set_up, surrounded
 from lego_harness.types import (
     Budget,
     Finding,
@@ -93,7 +94,9 @@ class RolloutRunner:
         try:
             facts.before = workspace_files(spec.task)
             files = {**facts.before, **sealed_git(spec.task.workspace)}
-            async with self._backend.open(self._sandbox_spec(files, session)) as sandbox:
+            wanted = await surrounded(self._sandbox_spec(files, session), spec.task, is_setup=True)
+            async with self._backend.open(wanted) as sandbox:
+                await self._set_up(sandbox, spec.task, facts)
                 stopwatch.lap("sandbox_setup")
                 await self._race(spec, sandbox, session, facts)
                 stopwatch.lap("agent")
@@ -115,6 +118,11 @@ class RolloutRunner:
             mounts=self._adapter.mounts(),
             limits=self._adapter.limits,
         )
+
+    async def _set_up(self, sandbox: Sandbox, task: Task, facts: Facts) -> None:
+        """The task's own set-up: what it leaves is what the agent was given."""
+        left = await set_up(sandbox, task, then=Phase.AGENT)
+        facts.before = facts.before if left is None else left
 
     async def _race(self, spec: RolloutSpec, sandbox: Sandbox, session: Session, facts: Facts) -> None:
         """Until the harness ends, the session ends or the wall clock passes; then nothing runs any more."""

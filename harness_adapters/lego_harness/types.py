@@ -46,6 +46,28 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """What a task needs around its files; nothing, where any image with Python serves."""
+
+    image: str | None = None
+    """Tag of an image that the engine has."""
+    context: Path | None = None
+    """Folder whose Dockerfile makes the image, where `image` is None."""
+    packed: tuple[tuple[str, Path], ...] = ()
+    """Read-only: path inside → squashfs or EROFS file."""
+    setup: Path | None = None
+    """A script that prepares the workspace before the agent comes."""
+    setup_network: bool = False
+    """Whether that script, and nothing after it, has the network."""
+    setup_timeout_s: float = 600.0
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether any sandbox will do."""
+        return not (self.image or self.context or self.packed or self.setup)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Task:
     """One task folder in Harbor's layout, read and checked.
 
@@ -63,6 +85,7 @@ class Task:
     tags: tuple[str, ...] = ()
     agent_timeout_s: float = 120.0
     verifier_timeout_s: float = 60.0
+    surroundings: Surroundings = Surroundings()
 
     @property
     def workspace(self) -> Path:

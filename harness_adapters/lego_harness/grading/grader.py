@@ -68,7 +68,9 @@ class Grader:
     async def _try(self, task: Task, pair: Opposed, files: Mapping[str, bytes]) -> Ruling:
         jobs = pair.jobs(task.verifier_timeout_s)
         files = {**files, **sealed_git(task.workspace)}
-        verdicts = await run_trial(self._backend, jobs, files, label=self._label, tests=pair.mounts)
+        verdicts = await run_trial(
+            self._backend, jobs, files, label=self._label, tests=pair.mounts, task=task
+        )
         return pair.ruling(verdicts)
 
     async def _misfits(self, task: Task, pair: Opposed, doubtful: AbstractSet[str]) -> dict[str, bool]:

@@ -14,13 +14,15 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from lego_harness.cache import cache_folder
 from lego_harness.errors import GraderError, SetupError
 from lego_harness.grading import runner
 from lego_harness.grading.git_history import sealed_git
-from lego_harness.grading.toolchain import cache_folder, toolchain
+from lego_harness.grading.toolchain import toolchain
 from lego_harness.grading.trial import TESTS, Job, Verdict, run_trial
-from lego_harness.sandbox.base import Mount, Phase, SandboxBackend, SandboxSpec
+from lego_harness.sandbox.base import BUILD, FETCH, Mount, Phase, SandboxBackend, SandboxSpec
 from lego_harness.tasks.folder import tree_files, workspace_files
+from lego_harness.tasks.surroundings import set_up, surrounded
 from lego_harness.types import Task
 
 _SOLVE_S = 120.0
@@ -46,7 +48,8 @@ async def expected_tests(task: Task, backend: SandboxBackend, *, label: str) -> 
     known = remembered(task, backend)
     if known is None:
         solved = await grade_tree(task, await solved_tree(task, backend, label=label), backend, label=label)
-        known = judged(task, await grade_tree(task, workspace_files(task), backend, label=label), solved)
+        untouched = await prepared_tree(task, backend, label=label)
+        known = judged(task, await grade_tree(task, untouched, backend, label=label), solved)
         remember(task, backend, known)
     return known
 
@@ -57,7 +60,7 @@ async def grade_tree(
     """The hidden tests, as they are, over a tree of ours."""
     job = Job(timeout_s=task.verifier_timeout_s)
     tree = {**tree, **sealed_git(task.workspace)}
-    (verdict,) = await run_trial(backend, [job], tree, label=label, tests={TESTS: task.tests})
+    (verdict,) = await run_trial(backend, [job], tree, label=label, tests={TESTS: task.tests}, task=task)
     return verdict
 
 
@@ -81,7 +84,8 @@ async def solved_tree(task: Task, backend: SandboxBackend, *, label: str) -> dic
     mount = Mount(source=task.solution.parent.resolve(), target="/solution")
     spec = SandboxSpec(phase=Phase.SETUP, files=workspace_files(task), label=label, mounts=(mount,))
     try:
-        async with backend.open(spec) as sandbox:
+        async with backend.open(await surrounded(spec, task, is_setup=True)) as sandbox:
+            await set_up(sandbox, task, then=Phase.GRADE)
             result = await sandbox.exec(["bash", f"/solution/{task.solution.name}"], timeout_s=_SOLVE_S)
             tree = await sandbox.export()
     except SetupError as error:
@@ -91,6 +95,18 @@ async def solved_tree(task: Task, backend: SandboxBackend, *, label: str) -> dic
             f"{task.solution} ended with exit {result.exit_code}: {result.stderr.strip()[-300:]}"
         )
     return tree
+
+
+async def prepared_tree(task: Task, backend: SandboxBackend, *, label: str) -> dict[str, bytes]:
+    """The workspace as the agent gets it, after the task's set-up; raises GraderError."""
+    if task.surroundings.setup is None:
+        return workspace_files(task)
+    spec = SandboxSpec(phase=Phase.SETUP, files=workspace_files(task), label=label)
+    try:
+        async with backend.open(await surrounded(spec, task, is_setup=True)) as sandbox:
+            return await set_up(sandbox, task, then=Phase.GRADE) or {}
+    except SetupError as error:
+        raise GraderError(f"set-up of {task.id}: {error}") from error
 
 
 def passing_tests(task: Task, verdict: Verdict) -> tuple[str, ...]:
@@ -135,4 +151,17 @@ def content_key(task: Task, backend: SandboxBackend) -> str:
     for root in (task.workspace, task.tests, task.solution.parent):
         for name, content in tree_files(root).items():
             digest.update(f"{root.name}/{name}\0{len(content)}\0".encode() + content)
+    digest.update(_digest_of_surroundings(task))
     return digest.hexdigest()[:32]
+
+
+def _digest_of_surroundings(task: Task) -> bytes:
+    """Nothing for a plain task. Packed files count by size and time: they may be large."""
+    wanted = task.surroundings
+    if wanted.is_plain:
+        return b""
+    said = [wanted.image or "", str(wanted.setup_network)]
+    said += [f"{target} {file.stat().st_size} {file.stat().st_mtime_ns}" for target, file in wanted.packed]
+    scripts = [wanted.setup, *((wanted.context / BUILD, wanted.context / FETCH) if wanted.context else ())]
+    read = [path.read_bytes() for path in scripts if path is not None and path.is_file()]
+    return repr((said, read)).encode()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import compileall
 import hashlib
-import os
 import py_compile
 import shutil
 import sys
@@ -18,14 +17,10 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from lego_harness.cache import cache_folder
 from lego_harness.errors import SetupError
 
 PACKAGES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
-
-
-def cache_folder() -> Path:
-    """Where things that are built once live: `LEGO_CACHE`, else `~/.cache/lego-rl`."""
-    return Path(os.environ.get("LEGO_CACHE") or Path.home() / ".cache" / "lego-rl").absolute()
 
 
 @cache

@@ -18,13 +18,28 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from lego_harness.errors import GraderError, SetupError
 from lego_harness.grading import runner
 from lego_harness.grading.toolchain import toolchain
-from lego_harness.sandbox.base import WORKSPACE, ExecResult, Limits, Mount, Phase, SandboxBackend, SandboxSpec
+from lego_harness.sandbox.base import (
+    PYTHON,
+    WORKSPACE,
+    ExecResult,
+    Limits,
+    Mount,
+    Phase,
+    SandboxBackend,
+    SandboxSpec,
+)
+from lego_harness.tasks.surroundings import surrounded
+from lego_harness.types import Task
 
 TESTS = "/grade/tests"
 KILLED = "the test runner was killed"
 """The ending of a trial whose runner started but never reported."""
 _RUNNER = "/grade/runner.py"
 _TOOLCHAIN = "/grade/toolchain"
+_ANY_PYTHON = f"""python=python3
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || python={PYTHON}/start
+exec "$python" "$@\""""
+"""The image's own Python, which has the packages of its tests; the mounted one where that is too old or none."""
 _GRACE_S = 30.0
 """What set-up and reporting may take beside the tests themselves."""
 _LIMITS = Limits(output_bytes=16_000_000)
@@ -75,8 +90,9 @@ async def run_trial(
     *,
     label: str,
     tests: Mapping[str, Path],
+    task: Task | None = None,
 ) -> list[Verdict]:
-    """A verdict per job, from one fresh sandbox over `files`; raises GraderError.
+    """A verdict per job, from one fresh sandbox over `files` in the surroundings of `task`; raises GraderError.
 
     `tests` are the folders to show inside, by their path there. A job without a tree of its own gets
     `files` as they were, whatever the job before did to them.
@@ -87,10 +103,13 @@ async def run_trial(
     for job, nonce in zip(jobs, nonces, strict=True):
         stdin += _message(json.dumps(asdict(job))) + _message(nonce)
     timeout_s = sum(job.timeout_s for job in jobs) + _GRACE_S
-    argv = ["python3", "-s", "-B", _RUNNER, _TOOLCHAIN]
+    argv = ["-s", "-B", _RUNNER, _TOOLCHAIN]
+    spec = _spec(files, label, tests)
     try:
-        async with backend.open(_spec(files, label, tests)) as sandbox:
-            result = await sandbox.exec(argv, timeout_s=timeout_s, env=_ENV, cwd="/", stdin=stdin)
+        spec = await surrounded(spec, task) if task else spec
+        async with backend.open(spec) as sandbox:
+            python = ["sh", "-c", _ANY_PYTHON, "sh"] if spec.image or spec.context else ["python3"]
+            result = await sandbox.exec([*python, *argv], timeout_s=timeout_s, env=_ENV, cwd="/", stdin=stdin)
     except (SetupError, OSError) as error:
         raise GraderError(f"grading sandbox: {error}") from error
     return _verdicts(result, nonces)

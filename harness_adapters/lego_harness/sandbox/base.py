@@ -19,6 +19,8 @@ WORKSPACE = "/workspace"
 PROXY_SOCKET = "/run/lego/proxy.sock"
 PYTHON = "/opt/lego/python"
 """Where `runtimes.python_runtime` is mounted; `start` in it runs the interpreter."""
+FETCH, BUILD = "Dockerfile.fetch", "Dockerfile"
+"""Stages of a build context: with a network, then without one."""
 MAX_EXPORT_FILES = 20_000
 MAX_EXPORT_BYTES = 64 * 2**20
 """An export stops just past either bound; the grader refuses such a map, reward 0."""
@@ -62,7 +64,9 @@ class SandboxSpec:
     label: str
     """Run id; every container, process and folder carries it so that it can be reaped."""
     image: str | None = None
-    """Image tag; ignored by backends without images."""
+    """Image tag; a backend without images refuses it."""
+    context: Path | None = None
+    """Folder with the Dockerfile of an image to build where `image` is None; refused likewise."""
     proxy_socket: Path | None = None
     """Unix socket of the capture proxy, bound to PROXY_SOCKET (phase AGENT only)."""
     mounts: tuple[Mount, ...] = ()

@@ -127,6 +127,11 @@ async def _open(spec: SandboxSpec) -> AsyncGenerator[BubblewrapSandbox]:
         raise SetupError(f"a proxy socket for phase {spec.phase}: only the agent phase may reach the proxy")
     if spec.network:
         raise SetupError("bubblewrap sandboxes have no network in any phase; use Docker")
+    if needed := spec.image or spec.context:
+        raise SetupError(
+            f"the task needs an image of its own ({needed}), bubblewrap has only the host's programs: run it on "
+            'Docker (scripts/docker_engine.sh up, sandbox.backend = "docker") or take it out of the pool'
+        )
     folder = _prepared(spec)
     sandbox = None
     try:

@@ -19,7 +19,9 @@ import secrets
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
+from lego_harness.cache import cache_folder
 from lego_harness.errors import SandboxEnded, SetupError
 from lego_harness.sandbox import cgroup, docker_reaper, egress
 from lego_harness.sandbox import docker_container as container
@@ -30,6 +32,7 @@ from lego_harness.sandbox.docker_guard import Guard
 from lego_harness.sandbox.docker_spares import Spare, Spares
 from lego_harness.sandbox.docker_watch import EngineWatch
 from lego_harness.sandbox.processes import Ended, run_bounded
+from lego_harness.sandbox.task_images import TaskImages
 
 _TAR_OVERHEAD = 64 * 2**20
 _COPY_S = 120.0
@@ -222,10 +225,11 @@ class DockerBackend:
 
     cannot_hold: tuple[str, ...] = ()
 
-    def __init__(self, *, runtime: str | None = None, warm: int = 0) -> None:
+    def __init__(self, *, runtime: str | None = None, warm: int = 0, cache: Path | None = None) -> None:
         self.name = "gvisor" if runtime == "runsc" else "docker"
         self._runtime = runtime
         """OCI runtime as the engine calls it; None for the engine's own choice."""
+        self._images = TaskImages(cache or cache_folder())
         self._watch = EngineWatch(engine.host())
         self._guard = Guard()
         self._spares = Spares(warm, self._spare)
@@ -255,6 +259,7 @@ class DockerBackend:
             )
         if spec.network and spec.phase is not Phase.SETUP:
             raise SetupError(f"a network for phase {spec.phase}: only set-up may have one")
+        spec = await self._images.resolved(spec)
         with self._held():
             count = await asyncio.to_thread(self._watch.count)
             name, starting = await self._begun(spec, count)

@@ -26,10 +26,10 @@ from docker.errors import APIError, ImageNotFound
 
 from lego_harness.errors import SetupError
 from lego_harness.sandbox import docker_engine as engine
+from lego_harness.sandbox.base import BUILD, FETCH
 from lego_harness.sandbox.processes import Ended, run_bounded
 from lego_harness.text import one_line
 
-FETCH, BUILD = "Dockerfile.fetch", "Dockerfile"
 LABEL = "lego.image=task"
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 """Handed to fetching as the secret `ca`, where the builder has secrets: for machines behind a proxy."""
@@ -57,6 +57,13 @@ class ImageCache:
             (self.folder / key).touch()
         await asyncio.to_thread(self.evict, keep=tag)
         return tag
+
+    def used(self, tag: str) -> bool:
+        """Note a use of an image; False where it is not there any more. Raises SetupError."""
+        if not _is_there(tag):
+            return False
+        self._note(tag).touch()
+        return True
 
     def evict(self, *, keep: str = "") -> list[str]:
         """Remove the least recently used of this cache's images beyond the budget; their tags."""

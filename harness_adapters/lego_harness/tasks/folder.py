@@ -12,11 +12,12 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lego_harness.errors import UsageError
+from lego_harness.tasks.surroundings import EnvironmentTable, read_surroundings
 from lego_harness.types import Task
 
 
@@ -45,7 +46,7 @@ class _TaskToml(BaseModel):
     metadata: _Metadata = _Metadata()
     agent: _Timed = _Timed(timeout_sec=None)
     verifier: _Timed = _Timed(timeout_sec=None)
-    environment: dict[str, Any] = {}
+    environment: EnvironmentTable = EnvironmentTable()  # pyright: ignore[reportCallIssue]
 
 
 def load_pool(folder: Path) -> tuple[Task, ...]:
@@ -74,6 +75,7 @@ def load_task(path: Path) -> Task:
         tags=toml.metadata.tags,
         agent_timeout_s=toml.agent.timeout_sec or 120.0,
         verifier_timeout_s=toml.verifier.timeout_sec or 60.0,
+        surroundings=read_surroundings(path.absolute(), toml.environment),
     )
     _refuse_links(task.path)
     if not _files_under(task.workspace):

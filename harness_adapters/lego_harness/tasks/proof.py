@@ -1,7 +1,7 @@
 """Every task is proven before use: untouched it scores 0, with its reference solution 1.
 
 Both trees are ours, so several tasks share a sandbox: a fast path. Whatever does not hold there is
-tried again alone, and that verdict counts. Invariant: only proofs that hold are remembered, by content.
+tried again alone, and that verdict counts; so is a task with surroundings of its own. Invariant: only proofs that hold are remembered, by content.
 """
 
 from __future__ import annotations
@@ -11,9 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lego_harness.cache import cache_folder
 from lego_harness.errors import GraderError, SetupError
-from lego_harness.grading.reference import content_key, grade_tree, judged, remember, solved_tree
-from lego_harness.grading.toolchain import cache_folder
+from lego_harness.grading.reference import (
+    content_key,
+    grade_tree,
+    judged,
+    prepared_tree,
+    remember,
+    solved_tree,
+)
 from lego_harness.grading.trial import Job, Verdict, run_trial
 from lego_harness.sandbox.base import WORKSPACE, Phase, SandboxBackend, SandboxSpec
 from lego_harness.tasks.folder import tree_files, workspace_files
@@ -64,7 +71,8 @@ async def prove(tasks: Sequence[Task], backend: SandboxBackend, *, concurrency: 
 
 
 async def _prove_batch(tasks: Sequence[Task], backend: SandboxBackend) -> list[Proof]:
-    solved = await _solve_batch(tasks, backend)
+    plain = [task for task in tasks if task.surroundings.is_plain]
+    solved = await _solve_batch(plain, backend) if plain else {}
     quick = [task for task in tasks if task.id in solved]
     verdicts = await _grade_batch(quick, solved, backend) if quick else {}
     proofs: list[Proof] = []
@@ -83,7 +91,10 @@ async def _prove_alone(task: Task, backend: SandboxBackend) -> Proof:
     if not task.solution.is_file():
         return Proof(task_id=task.id, holds=False, reason=f"{task.solution} is missing")
     try:
-        trees = [workspace_files(task), await solved_tree(task, backend, label=_LABEL)]
+        trees = [
+            await prepared_tree(task, backend, label=_LABEL),
+            await solved_tree(task, backend, label=_LABEL),
+        ]
     except GraderError as error:
         return Proof(task_id=task.id, holds=False, reason=str(error))
     verdicts = [await grade_tree(task, tree, backend, label=_LABEL) for tree in trees]

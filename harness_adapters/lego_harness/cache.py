@@ -1,0 +1,11 @@
+"""Where things that are built once live: runner, runtimes, images' notes, proofs. Owns the place only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """`LEGO_CACHE`, else `~/.cache/lego-rl`."""
+    return Path(os.environ.get("LEGO_CACHE") or Path.home() / ".cache" / "lego-rl").absolute()

@@ -1,0 +1,139 @@
+"""What a task folder says of its sandbox, and sandboxes made accordingly.
+
+    task.toml [environment]     docker_image (Harbor's), mounts, setup_network, build_timeout_sec (Harbor's)
+    environment/                Dockerfile, Dockerfile.fetch: an image of its own; setup.sh: run before the agent
+
+A Dockerfile that only brings `repo/` onto a Python image asks for nothing: the workspace is filled anyway.
+Invariant: agent, reference solution and grading get the same surroundings; only set-up ever has a network,
+and it is proven closed before anybody else's code runs. What set-up leaves in the workspace travels with the
+agent's work; what grading needs from elsewhere belongs into the image. Builds nothing: backends do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lego_harness.cache import cache_folder
+from lego_harness.errors import SetupError, UsageError
+from lego_harness.sandbox import lazy
+from lego_harness.sandbox.base import (
+    BUILD,
+    FETCH,
+    MAX_EXPORT_BYTES,
+    MAX_EXPORT_FILES,
+    Mount,
+    Phase,
+    Sandbox,
+    SandboxSpec,
+)
+from lego_harness.text import one_line
+from lego_harness.types import Surroundings, Task
+
+_SETUP = "setup.sh"
+_PLAIN = re.compile(
+    r"FROM (python:3\.\d+\S*|\$\{?BASE\}?)|ARG BASE|WORKDIR \S+|(COPY|ADD) (\./)?repo/?\.? \S+", re.IGNORECASE
+)
+
+
+class EnvironmentTable(BaseModel):
+    """[environment] of a task.toml; Harbor's keys that we do not read pass unread."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
+
+    docker_image: str | None = Field(None, min_length=1)
+    mounts: dict[str, str] = {}
+    """Path inside → packed file, relative to `environment/`."""
+    setup_network: bool = False
+    build_timeout_sec: float = Field(600.0, gt=0)
+
+
+def read_surroundings(folder: Path, table: EnvironmentTable) -> Surroundings:
+    """What the task folder's `environment/` and its table ask for; raises UsageError."""
+    place = folder / "environment"
+    return Surroundings(
+        image=table.docker_image,
+        context=place if table.docker_image is None and _needs_image(place) else None,
+        packed=tuple(_packed(place, target, name) for target, name in sorted(table.mounts.items())),
+        setup=place / _SETUP if (place / _SETUP).is_file() else None,
+        setup_network=table.setup_network,
+        setup_timeout_s=table.build_timeout_sec,
+    )
+
+
+async def surrounded(spec: SandboxSpec, task: Task, *, is_setup: bool = False) -> SandboxSpec:
+    """The spec with the task's surroundings; raises SetupError. `is_setup`: its set-up script will run."""
+    wanted = task.surroundings
+    if wanted.is_plain:
+        return spec
+    mounts = [await asyncio.to_thread(_mounted, file, target) for target, file in wanted.packed]
+    has_network = is_setup and wanted.setup is not None and wanted.setup_network
+    return replace(
+        spec,
+        image=wanted.image,
+        context=wanted.context,
+        mounts=(*spec.mounts, *mounts),
+        network=has_network,
+        phase=Phase.SETUP if has_network else spec.phase,
+    )
+
+
+async def set_up(sandbox: Sandbox, task: Task, *, then: Phase) -> dict[str, bytes] | None:
+    """Run the task's set-up script and go on to a phase without network.
+
+    What the workspace holds then; None where there is no script. Raises SetupError.
+    """
+    wanted = task.surroundings
+    if wanted.setup is None:
+        return None
+    script = wanted.setup.read_bytes()
+    ended = await sandbox.exec(["sh", "-s"], timeout_s=wanted.setup_timeout_s, stdin=script)
+    if ended.timed_out:
+        raise SetupError(f"{wanted.setup}: not done within {wanted.setup_timeout_s:g} s")
+    if ended.exit_code != 0:
+        said = one_line(ended.stderr or ended.stdout, limit=300, keep="end") or "nothing"
+        hint = "" if wanted.setup_network else "; it has no network without environment.setup_network = true"
+        raise SetupError(f"{wanted.setup}: ended with exit code {ended.exit_code} and said: {said}{hint}")
+    await sandbox.enter(then)
+    return _bounded(await sandbox.export(), wanted.setup)
+
+
+def _bounded(left: dict[str, bytes], script: Path) -> dict[str, bytes]:
+    if len(left) > MAX_EXPORT_FILES or sum(map(len, left.values())) > MAX_EXPORT_BYTES:
+        raise SetupError(
+            f"{script}: leaves more than {MAX_EXPORT_FILES} files or {MAX_EXPORT_BYTES} bytes in the workspace, "
+            "expected less: bring them in by an image or a mount"
+        )
+    return left
+
+
+def _needs_image(place: Path) -> bool:
+    if (place / FETCH).is_file():
+        return True
+    try:
+        text = (place / BUILD).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return False
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{place / BUILD}: expected a Dockerfile in UTF-8: {error}") from error
+    lines = (" ".join(line.split()) for line in text.replace("\\\n", " ").splitlines())
+    return not all(_PLAIN.fullmatch(line) for line in lines if line and not line.startswith("#"))
+
+
+def _packed(place: Path, target: str, name: str) -> tuple[str, Path]:
+    file = place / name
+    if not target.startswith("/") or ".." in Path(target).parts:
+        raise UsageError(
+            f"{place.parent}: environment.mounts: got {target!r}, expected an absolute path inside"
+        )
+    if not file.is_file() or ".." in Path(name).parts:
+        raise UsageError(f"{file}: expected a packed file (.squashfs or .erofs) of the task, got none")
+    return target, file.absolute()
+
+
+def _mounted(file: Path, target: str) -> Mount:
+    return lazy.mounted(file, target, cache=cache_folder())

@@ -1,0 +1,167 @@
+"""A task gets the image, the mounts and the set-up it asks for, or is refused with what to do."""
+
+from __future__ import annotations
+
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lego_harness.errors import UsageError
+from lego_harness.redteam.cheat import HONEST, all_cheats
+from lego_harness.redteam.run import Result, attempt
+from lego_harness.sandbox import lazy
+from lego_harness.sandbox.base import Phase, SandboxSpec
+from lego_harness.sandbox.bubblewrap import BubblewrapBackend
+from lego_harness.sandbox.docker import DockerBackend
+from lego_harness.tasks.proof import prove
+from lego_harness.tasks.surroundings import surrounded
+from lego_harness.types import Surroundings, Task
+from tests.support.repair_task import FILES, TESTS, repair_task
+from tests.support.sandboxes import unique_label
+
+CHEATS = {cheat.name: cheat for cheat in all_cheats()}
+DOCKERFILE = "ARG BASE\nFROM $BASE\nCOPY word /word\n"
+
+
+def described(folder: Path, table: str, **files: str) -> Task:
+    toml = f"{FILES['task.toml']}[environment]\n{table}"
+    return repair_task(folder, **{"task.toml": toml, **files})
+
+
+@pytest.mark.parametrize(
+    "dockerfile",
+    [
+        "FROM python:3.12-slim\nWORKDIR /workspace\nCOPY repo/ /workspace/\n",
+        "# nothing\nARG BASE\nfrom ${BASE}\ncopy ./repo \\\n  /workspace\n",
+    ],
+)
+def test_a_dockerfile_that_only_brings_the_repository_asks_for_nothing(
+    tmp_path: Path, dockerfile: str
+) -> None:
+    task = repair_task(tmp_path / "t", **{"environment/Dockerfile": dockerfile})
+    assert task.surroundings == Surroundings()
+    assert task.surroundings.is_plain
+
+
+@pytest.mark.parametrize("more", ["RUN pip install numpy", "USER 1000", "FROM python:2.7", "COPY data /data"])
+def test_any_other_dockerfile_asks_for_its_image(tmp_path: Path, more: str) -> None:
+    task = repair_task(tmp_path / "t", **{"environment/Dockerfile": f"FROM python:3.12\n{more}\n"})
+    assert task.surroundings == Surroundings(context=task.path / "environment")
+
+
+def test_a_named_image_is_taken_as_it_is(tmp_path: Path) -> None:
+    task = described(
+        tmp_path / "t", 'docker_image = "x/y:1"\ncpus = 2\n', **{"environment/Dockerfile": "FROM scratch"}
+    )
+    assert task.surroundings == Surroundings(image="x/y:1")
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ('mounts = {"/opt/env" = "gone.squashfs"}', "gone.squashfs: expected a packed file"),
+        ('mounts = {"opt" = "a.squashfs"}', "expected an absolute path"),
+        ("docker_image = 3", r"environment.docker_image: .*got 3"),
+        ('setup_network = "perhaps"', "environment.setup_network"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, table: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        described(tmp_path / "t", table)
+
+
+async def test_bubblewrap_refuses_a_task_that_needs_an_image_in_one_line(
+    tmp_path: Path,
+) -> None:
+    task = repair_task(tmp_path / "t", **{"environment/Dockerfile": DOCKERFILE})
+    (proof,) = await prove([task], BubblewrapBackend())
+    assert not proof.holds
+    assert "needs an image of its own" in proof.reason
+    assert "Docker" in proof.reason
+    assert "\n" not in proof.reason
+    found = await attempt(CHEATS[HONEST], task, BubblewrapBackend(), label=unique_label())
+    assert (found.reward, found.result) == (None, Result.FAILED)
+    assert "needs an image of its own" in found.detail
+
+
+async def test_only_set_up_gets_a_network_and_only_where_the_task_wants_one(tmp_path: Path) -> None:
+    wants = described(tmp_path / "t", "setup_network = true\n", **{"environment/setup.sh": "true\n"})
+    idle = described(tmp_path / "u", "setup_network = true\n")
+    spec = SandboxSpec(phase=Phase.AGENT, files={}, label="x")
+    assert [
+        (await surrounded(spec, task, is_setup=is_setup)).network
+        for task, is_setup in [(wants, True), (wants, False), (idle, True)]
+    ] == [True, False, False]
+
+
+async def test_what_set_up_leaves_is_what_the_agent_was_given(tmp_path: Path) -> None:
+    word = uuid.uuid4().hex
+    tests = TESTS + f"\n\ndef test_prepared():\n    assert open('prepared').read() == '{word}'\n"
+    script = f"printf {word} > prepared\n"
+    task = repair_task(tmp_path / "t", **{"environment/setup.sh": script, "tests/test_hidden.py": tests})
+    (proof,) = await prove([task], BubblewrapBackend())
+    assert proof.holds, proof.reason
+    paid = await attempt(CHEATS[HONEST], task, BubblewrapBackend(), label=unique_label())
+    assert paid.result is Result.HONEST, paid.detail
+
+
+@pytest.mark.parametrize(
+    ("script", "said"), [("echo no such thing >&2; exit 4\n", "exit code 4 and said: no such thing")]
+)
+async def test_a_set_up_that_fails_is_a_set_up_failure_and_no_reward(
+    tmp_path: Path, script: str, said: str
+) -> None:
+    task = repair_task(tmp_path / "t", **{"environment/setup.sh": script})
+    found = await attempt(CHEATS[HONEST], task, BubblewrapBackend(), label=unique_label())
+    assert found.reward is None
+    assert said in found.detail
+
+
+# --- for real -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("LEGO_CACHE", str(cache))
+    yield cache
+    lazy.release(cache)
+    for note in (cache / "images").glob("[!.]*"):
+        subprocess.run(["docker", "rmi", "--force", f"lego/task:{note.name}"], capture_output=True)
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+async def test_proof_agent_and_grading_share_image_mounts_and_set_up_on_docker(
+    tmp_path: Path, cache: Path
+) -> None:
+    word, folder = uuid.uuid4().hex, tmp_path / "t"
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "packed" / "data").write_text("of the mount")
+    (folder / "environment").mkdir(parents=True)
+    lazy.pack(tmp_path / "packed", folder / "environment" / "env.squashfs")
+    tests = TESTS + (
+        f"\n\ndef test_surroundings():\n    assert open('/word').read() == '{word}'\n"
+        "    assert open('/opt/env/data').read() == 'of the mount'\n    assert open('copied').read() == open('/word').read()\n"
+    )
+    task = described(
+        folder,
+        'mounts = {"/opt/env" = "env.squashfs"}\n',
+        **{
+            "environment/Dockerfile": DOCKERFILE,
+            "environment/word": word,
+            "environment/setup.sh": "cp /word copied\n",
+            "tests/test_hidden.py": tests,
+            "solution/solve.sh": FILES["solution/solve.sh"] + "test -s /word && test -s /opt/env/data\n",
+        },
+    )
+    backend = DockerBackend()
+    (proof,) = await prove([task], backend)
+    assert proof.holds, proof.reason
+    paid = await attempt(CHEATS[HONEST], task, backend, label=unique_label())
+    assert paid.result is Result.HONEST, paid.detail
+    unpaid = await attempt(CHEATS["nothing"], task, backend, label=unique_label())
+    assert unpaid.result is Result.BLOCKED, unpaid.detail
