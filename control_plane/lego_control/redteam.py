@@ -1,7 +1,8 @@
 """`lego redteam`: scripted cheating agents against the sandbox and the grader, and a table like Table 6.
 
 Owns options, display and exit codes: 0 when no cheat got through and the honest fix passed, 1 when one
-did or it did not. What an attempt is, is `lego_harness.redteam`'s.
+did or it did not, 143 when it was told to end. No sandbox is left behind: not by one that is told to end, and
+what one left that was killed goes when the next begins. What an attempt is, is `lego_harness.redteam`'s.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import signal
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from lego_harness.redteam.table import Row
     from lego_harness.types import Task
 
+_ENDED = 128 + signal.SIGTERM
 SANDBOXES = click.Choice(["auto", "docker", "bubblewrap"])
 
 
@@ -44,7 +47,10 @@ def redteam(
     with tempfile.TemporaryDirectory(prefix="lego-redteam-") as scratch:
         pool, defects = _targets(tasks, Path(scratch))
         wanted = {} if names else defects
-        return asyncio.run(_run(pool, wanted, backend, _chosen(names), undefended, for_programs))
+        try:
+            return asyncio.run(_run(pool, wanted, backend, _chosen(names), undefended, for_programs))
+        except asyncio.CancelledError:
+            return _ENDED
 
 
 def _targets(folder: Path | None, scratch: Path) -> tuple[Sequence[Task], dict[tuple[str, str], Task]]:
@@ -81,8 +87,10 @@ async def _run(
     from lego_harness.redteam.undefended import is_fooled
     from lego_harness.sandbox.choose import choose_backend
 
+    _end_on_signals()
     backend = choose_backend(backend_name)
     await backend.check()
+    await backend.reap()
     label = f"redteam-{secrets.token_hex(4)}"
     done: list[Attempt] = []
     fooled: dict[tuple[str, str], bool] = {}
@@ -106,6 +114,14 @@ async def _run(
         for row in table(done, fooled):
             click.echo(_row(row))
     return int(any(attempt.result.is_bad for attempt in done))
+
+
+def _end_on_signals() -> None:
+    """Told to end, the run is cancelled: every sandbox that is open is closed. Ctrl-C does that by itself."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 def _line(attempt: Attempt) -> str:

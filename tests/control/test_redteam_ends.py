@@ -1,0 +1,55 @@
+"""Whatever ends `lego redteam`, no sandbox of its is left for long."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+COMMAND = [sys.executable, "-m", "lego_control", "redteam", "--backend", "bubblewrap", "--cheat", "nothing"]
+
+
+def _start(tmp_path: Path) -> subprocess.Popen[bytes]:
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    return subprocess.Popen(COMMAND, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def _sandboxes(tmp_path: Path) -> list[Path]:
+    """Those that are made as far as the agent's files; one without an owner yet counts as young, not as left."""
+    return list(tmp_path.glob("lego-rl-*/redteam-*/*/workspace/*"))
+
+
+def _ended_by(number: int, tmp_path: Path) -> int:
+    """The exit code of a run that gets a signal while an agent's sandbox stands."""
+    process = _start(tmp_path)
+    deadline = time.monotonic() + 200
+    while not _sandboxes(tmp_path):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "no sandbox was opened"
+        time.sleep(0.005)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert b"Traceback" not in said, said
+    return process.returncode
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_told_to_end_it_leaves_nothing(tmp_path: Path, number: int) -> None:
+    assert _ended_by(number, tmp_path) in (130, 143)
+    assert _sandboxes(tmp_path) == []
+    assert list(tmp_path.glob("lego-redteam-*")) == []
+
+
+def test_what_a_killed_one_left_goes_when_the_next_begins(tmp_path: Path) -> None:
+    assert _ended_by(signal.SIGKILL, tmp_path) == -signal.SIGKILL
+    assert _sandboxes(tmp_path)
+    with _start(tmp_path) as following:
+        _, said = following.communicate(timeout=250)
+    assert following.returncode == 0, said
+    assert _sandboxes(tmp_path) == []
