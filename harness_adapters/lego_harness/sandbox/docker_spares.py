@@ -2,7 +2,8 @@
 
 A spare is what `open` would have started for an agent phase, the files aside. Invariant: a spare is handed out
 once; it is filled and its network proven closed only then; one that the engine was interrupted over, or that
-does not run any more, is removed instead. Sizes are small: an idle container costs its shim's memory.
+does not run any more, is removed instead. Tasks with an image of their own get none: the next one's is
+another's. Sizes are small: an idle container costs its shim's memory.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Spares:
 
     async def refill(self, spec: SandboxSpec) -> None:
         """Start what is missing, without waiting for it."""
-        if not self._keep or spec.phase is not Phase.AGENT:
+        if not self._keep or spec.phase is not Phase.AGENT or spec.image is not None:
             return
         kind = _kind(spec)
         if self._kind != kind:
