@@ -18,6 +18,7 @@ from lego_harness.cache import cache_folder
 from lego_harness.errors import GraderError, SetupError
 from lego_harness.grading import runner
 from lego_harness.grading.git_history import sealed_git
+from lego_harness.grading.listed import FILE, Listed, listed_tests
 from lego_harness.grading.toolchain import toolchain
 from lego_harness.grading.trial import TESTS, Job, Verdict, run_trial
 from lego_harness.sandbox.base import BUILD, FETCH, Mount, Phase, SandboxBackend, SandboxSpec
@@ -47,6 +48,7 @@ async def expected_tests(task: Task, backend: SandboxBackend, *, label: str) -> 
     """What must pass, from the cache or from runs of both trees; raises GraderError."""
     known = remembered(task, backend)
     if known is None:
+        listed_tests(task.tests)  # what is wrong with them needs no run
         solved = await grade_tree(task, await solved_tree(task, backend, label=label), backend, label=label)
         untouched = await prepared_tree(task, backend, label=label)
         known = judged(task, await grade_tree(task, untouched, backend, label=label), solved)
@@ -65,7 +67,10 @@ async def grade_tree(
 
 
 def judged(task: Task, untouched: Verdict, solved: Verdict) -> Expected:
-    """What both runs say; raises GraderError unless the reference passes all of its tests."""
+    """What both runs say; raises GraderError unless the reference passes all of its tests, or where the task
+    lists them, those, and the untouched tree fails and passes as listed."""
+    if listed := listed_tests(task.tests):
+        return _as_listed(task, listed, untouched, solved)
     passing = passing_tests(task, solved)
     before = untouched.tests if untouched.is_sound else {}
     kept = {test for test in passing if before.get(test) == "passed"}
@@ -73,6 +78,30 @@ def judged(task: Task, untouched: Verdict, solved: Verdict) -> Expected:
         fail_to_pass=tuple(test for test in passing if test not in kept),
         pass_to_pass=tuple(test for test in passing if test in kept),
     )
+
+
+def _as_listed(task: Task, listed: Listed, untouched: Verdict, solved: Verdict) -> Expected:
+    _require_sound(task, solved)
+    fail, kept = listed.found_in(solved.tests)
+    before = untouched.tests if untouched.is_sound else dict.fromkeys(kept, "passed")
+    for names, verdict, wanted, tree in (
+        ((*fail, *kept), solved.tests, True, "with the reference solution"),
+        (fail, before, False, "before anything was repaired"),
+        (kept, before, True, "before anything was repaired"),
+    ):
+        for name in names:
+            if (verdict.get(name) == "passed") is not wanted:
+                said = verdict.get(name, "did not run")
+                raise GraderError(
+                    f"task {task.id}: {name} {said} {tree}, expected {'a pass' if wanted else 'no pass'}, as "
+                    f"{task.tests / FILE} lists it"
+                )
+    return Expected(fail_to_pass=fail, pass_to_pass=kept)
+
+
+def _require_sound(task: Task, solved: Verdict) -> None:
+    if not solved.is_sound:
+        raise GraderError(f"task {task.id}: the reference solution cannot be judged: {solved.ending}")
 
 
 async def solved_tree(task: Task, backend: SandboxBackend, *, label: str) -> dict[str, bytes]:

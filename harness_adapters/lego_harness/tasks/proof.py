@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lego_harness.cache import cache_folder
 from lego_harness.errors import GraderError, SetupError
+from lego_harness.grading.listed import listed_tests
 from lego_harness.grading.reference import (
     content_key,
     grade_tree,
@@ -62,12 +63,22 @@ async def prove(tasks: Sequence[Task], backend: SandboxBackend, *, concurrency: 
             return await _prove_batch(batch, backend)
 
     proven = {task.id for task in tasks if _memory(task, backend).is_file()}
-    open_tasks = [task for task in tasks if task.id not in proven]
+    found = {task.id: proof for task in tasks if task.id not in proven if (proof := _misread(task))}
+    open_tasks = [task for task in tasks if task.id not in proven and task.id not in found]
     batches = [open_tasks[i : i + _BATCH] for i in range(0, len(open_tasks), _BATCH)]
     async with asyncio.TaskGroup() as group:
         running = [group.create_task(one(batch)) for batch in batches]
-    found = {proof.task_id: proof for batch in running for proof in batch.result()}
+    found |= {proof.task_id: proof for batch in running for proof in batch.result()}
     return [found.get(task.id) or Proof(task_id=task.id, holds=True) for task in tasks]
+
+
+def _misread(task: Task) -> Proof | None:
+    """What is wrong with the tests that a task lists needs no run."""
+    try:
+        listed_tests(task.tests)
+    except GraderError as error:
+        return Proof(task_id=task.id, holds=False, reason=str(error))
+    return None
 
 
 async def _prove_batch(tasks: Sequence[Task], backend: SandboxBackend) -> list[Proof]:
