@@ -4,14 +4,13 @@ that was asked for, and then marked as one (law 9)."""
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import click
 
 from lego_control.ci.outcome import Exit
-from lego_core.health.findings import Diagnosis, Finding, Verdict
+from lego_core.health.findings import Diagnosis, Verdict, number
 from lego_core.health.of_run import diagnose_run
 from lego_core.store import RunReader, newest_run
 from lego_core.store.json_records import to_json
@@ -50,7 +49,7 @@ def tell(
 
 def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """Plain values; numbers that JSON lacks are strings."""
-    return to_json(diagnosis) | {"stop_reasons": [_key(f) for f in diagnosis.stop_reasons]}
+    return to_json(diagnosis) | {"stop_reasons": [f.key for f in diagnosis.stop_reasons]}
 
 
 def lines(name: str, diagnosis: Diagnosis) -> list[str]:
@@ -58,26 +57,13 @@ def lines(name: str, diagnosis: Diagnosis) -> list[str]:
     d = diagnosis
     grace = "; resumed a few steps ago, so nothing but a broken number counts" if d.in_grace else ""
     told = [f"{GLYPHS[d.verdict]} {d.verdict.value}  {name} at step {d.as_of_step}{grace}"]
-    told += [f"  {f.layer.value:>9}  {_finding(f)}" for f in d.findings]
+    told += [f"  {f.layer.value:>9}  {f.line}" for f in d.findings]
     for hypothesis in d.hypotheses[:3]:
         told += [f"\n{hypothesis.name}: {hypothesis.text}", f"  because of {', '.join(hypothesis.evidence)}"]
         told += [f"  → {hypothesis.next_check}"]
     if any(e.n for e in d.evidence):
         told += ["", f"{'':>16} {'first five':>12} {'last five':>12} {'t':>8}"]
         told += [
-            f"{e.metric:>16} {_number(e.first):>12} {_number(e.last):>12} {_number(e.t):>8}"
-            for e in d.evidence
+            f"{e.metric:>16} {number(e.first):>12} {number(e.last):>12} {number(e.t):>8}" for e in d.evidence
         ]
     return told + [f"note: {note}" for note in d.data_quality]
-
-
-def _finding(f: Finding) -> str:
-    return f"{_key(f)} since step {f.since}: {f.text} ({_number(f.value)} against {_number(f.threshold)})"
-
-
-def _key(finding: Finding) -> str:
-    return f"{finding.metric}/{finding.detector}"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else "not a number" if not math.isfinite(value) else f"{value:.4g}"

@@ -6,16 +6,17 @@ sentences of ours only (law 9).
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from lego_control.runs import Run, Runs
 from lego_control.schemas import Diagnosis, Evidence, Hypothesis, Signal
 from lego_core.config import WatchdogPolicy, parse_recipe
 from lego_core.health.diagnose import diagnose
-from lego_core.health.series import Series, make_series
-from lego_core.types import Acted, StepRecord
+from lego_core.health.flat import step_record
+from lego_core.health.policy import effective_policy
+from lego_core.health.series import Evaluation, Series, make_series
 from lego_harness.errors import UsageError
 
 NEXT = [
@@ -23,11 +24,6 @@ NEXT = [
     "trajectories_search: those steps, sort worst; then trajectory_read",
     "rewards_audit: whether the reward itself is odd",
 ]
-_NESTED = ("masked", "dropped", "seconds", "acted")
-_EMPTY: dict[str, Any] = {
-    field.name: 0 if field.type in ("int", "float") else {} if field.type.startswith("dict") else None
-    for field in dataclasses.fields(StepRecord)
-}
 
 
 def verdict(run: Run) -> str:
@@ -38,7 +34,7 @@ def verdict(run: Run) -> str:
 def run_diagnose(runs: Runs, run: str, as_of_step: int | None = None) -> Diagnosis:
     """Everything the detectors say, at the last step or at an earlier one."""
     found = runs.get(run)
-    found.index.refresh("steps", "events")
+    found.index.refresh("steps", "heldout", "events")
     series = make_run_series(found)
     told = diagnose(series if as_of_step is None else series.upto(as_of_step), policy(found))
     return Diagnosis(
@@ -73,11 +69,12 @@ def run_diagnose(runs: Runs, run: str, as_of_step: int | None = None) -> Diagnos
 
 
 def policy(run: Run) -> WatchdogPolicy:
-    """The one the run was started with, or the default where this version cannot read it."""
+    """The one that holds, or the default where this version cannot read it."""
     try:
-        return parse_recipe(run.recipe()).watchdog
+        registered = parse_recipe(run.recipe()).watchdog
     except UsageError:
-        return WatchdogPolicy()
+        registered = WatchdogPolicy()
+    return effective_policy(run.layout.root, registered)
 
 
 def make_run_series(run: Run) -> Series:
@@ -85,29 +82,19 @@ def make_run_series(run: Run) -> Series:
     flat: dict[int, dict[str, Any]] = {}
     for key, step, value in run.index.rows("SELECT key, step, value FROM metric ORDER BY step"):
         flat.setdefault(step, {})[key] = float(value) if isinstance(value, str) else value
-    return make_series([_record(step, values) for step, values in flat.items()], _resumed(run))
+    records = [step_record(step, values) for step, values in flat.items()]
+    return make_series(records, _resumed(run), _heldout(run))
 
 
-def _record(step: int, flat: dict[str, Any]) -> StepRecord:
-    """As much of a step record as was indexed; what is missing is empty."""
-    nested: dict[str, dict[str, Any]] = {name: {} for name in _NESTED}
-    values = dict(_EMPTY)
-    for key, value in flat.items():
-        name, dot, part = key.partition(".")
-        if not dot and name in values:
-            values[name] = value if value is not None or values[name] is None else 0
-        elif name in nested:
-            nested[name][part] = value or 0
-    acted = nested.pop("acted")
-    values.update(nested, step=step, trained_rollouts=())
-    values["acted"] = _acted(acted) if acted else None
-    return StepRecord(**values)
-
-
-def _acted(found: dict[str, Any]) -> Acted:
-    values: dict[str, Any] = {field.name: found.get(field.name, 0) for field in dataclasses.fields(Acted)}
-    values["stop_reasons"] = {}  # too deep for the index; no detector reads it
-    return Acted(**values)
+def _heldout(run: Run) -> Iterator[Evaluation]:
+    flat: dict[int, dict[str, float]] = {}
+    for key, step, value in run.index.rows("SELECT key, step, value FROM heldout ORDER BY step"):
+        if value is not None:
+            flat.setdefault(step, {})[key] = float(value)
+    for step, values in flat.items():
+        yield Evaluation(
+            step=step, solve_rate=values.get("solve_rate", math.nan), n=int(_finite(values.get("n")) or 0)
+        )
 
 
 def _resumed(run: Run) -> list[int]:

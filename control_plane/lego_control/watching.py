@@ -94,7 +94,8 @@ def top(path: Path | None, once: bool, for_programs: bool) -> int:
     from rich.live import Live
 
     from lego_tui.feed.fleet import Fleet
-    from lego_tui.top import catch_up, facts, table
+    from lego_tui.fleet_table import facts
+    from lego_tui.top import catch_up, table
 
     fleet, console = Fleet(_existing(path or RUNS_DIR)), Console()
     catch_up(fleet)

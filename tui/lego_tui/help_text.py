@@ -30,7 +30,7 @@ PAGES = {
         ("j k", "choose a metric"),
         ("g", "logarithmic axis"),
         ("x", "smooth: median of 5"),
-        ("a", "read the signals in full"),
+        ("a", "read the findings in full"),
         ("enter", "open the step under the cursor"),
     ),
     "step": (
@@ -54,8 +54,8 @@ PAGES = {
         ("n N", "next / previous hit of the search (/)"),
     ),
     "health": (
-        ("enter", "show the metric of a signal"),
-        ("a", "acknowledge a signal for this session"),
+        ("enter", "show the metric of a finding"),
+        ("a", "acknowledge a finding for this session"),
         ("b v e", "how to backtest, validate, export a report"),
     ),
     "sandboxes": (("enter", "open the rollout of a failure"),),

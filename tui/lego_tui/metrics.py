@@ -13,7 +13,7 @@ from lego_tui.feed.run import RunFeed
 from lego_tui.feed.steps import Series
 
 FIRST = (
-    "reward_mean", "heldout", "solved share", "failed share", "timeout share", "zero-variance share",
+    "reward_mean", "heldout", "solved share", "ungraded share", "failed share", "timeout share", "zero-variance share",
     "turns per rollout", "truncated share", "malformed share", "entropy",
     "kl_loss", "grad_norm", "loss", "clip_fraction", "pearson_r", "mean_abs_dlogp", "k3", "routing_coverage",
     "expert_overlap", "top1_agreement", "tokens per rollout", "tokens_per_s", "seconds.total", "seconds.rollout",
@@ -26,6 +26,11 @@ _SHARES = {
     "trained share": ("trained", "sampled"),
     "turns per rollout": ("acted.turns", "rollouts"),
     "truncated share": ("acted.truncated", "rollouts"),
+}
+_DROPPED = {
+    "ungraded share": "dropped.ungraded:",
+    "failed share": "dropped.ungraded:failed_",
+    "timeout share": "dropped.ungraded:timeout",
 }
 _UNPLOTTED = {"step", "policy_version"}
 
@@ -40,7 +45,7 @@ def names(run: RunFeed) -> list[str]:
 def _is_made(run: RunFeed, name: str) -> bool:
     """True for a share whose parts the run has measured."""
     above = _SHARES[name][0] if name in _SHARES else "acted.malformed" if name == "malformed share" else ""
-    return above in run.steps.names if above else name in ("heldout", "failed share", "timeout share")
+    return above in run.steps.names if above else name == "heldout" or name in _DROPPED
 
 
 def series(run: RunFeed, name: str) -> Series:
@@ -54,8 +59,7 @@ def series(run: RunFeed, name: str) -> Series:
     if name == "malformed share":
         good, bad = steps.series("acted.calls"), steps.series("acted.malformed")
         return _ratio(bad, good + bad)
-    if name in ("failed share", "timeout share"):
-        wanted = "dropped.ungraded:failed_" if name == "failed share" else "dropped.ungraded:timeout"
+    if wanted := _DROPPED.get(name):
         total = np.zeros(len(steps))
         for other in steps.names:
             if other.startswith(wanted):

@@ -13,7 +13,7 @@ from textual.theme import Theme
 
 GLYPHS = {
     "ok": "✓", "running": "●", "finished": "✓", "watch": "▲", "interrupted": "◼", "bad": "✖", "failed": "✖",
-    "unreadable": "?",
+    "unreadable": "?", "healthy": "✓", "collapsed": "✖", "unknown": "?",
 }  # fmt: skip
 
 
@@ -35,8 +35,10 @@ class Palette:
 
     def level(self, level: str) -> Style:
         """Style of a status or level."""
-        if level in ("ok", "running", "finished"):
+        if level in ("ok", "running", "finished", "healthy"):
             return self.ok
+        if level == "unknown":
+            return self.dim
         return self.watch if level in ("watch", "interrupted", "unreadable") else self.bad
 
 

@@ -16,11 +16,12 @@ from typing import Any
 from rich.style import Style
 from rich.text import Text
 
+from lego_core.store.json_records import to_json
 from lego_tui.feed.run import RunFeed
+from lego_tui.health import findings, level
 from lego_tui.metrics import series, show
 from lego_tui.palette import GLYPHS, palette
 from lego_tui.safe import one_line
-from lego_tui.signals import signals
 
 POLL_S = 0.5
 _UNTOLD = ("stage", "checkpoint", "finished", "failed", "interrupted")
@@ -33,7 +34,7 @@ class News:
     """One thing that happened."""
 
     kind: str
-    """`step`, `heldout`, `signal`, `end` or the kind of an event."""
+    """`step`, `heldout`, `finding`, `end` or the kind of an event."""
     fields: dict[str, Any]
     time: float | None = None
 
@@ -56,18 +57,10 @@ def news(
         seen.events, seen.heldout = max(len(run.events) - 2 * last - 2, 0), max(len(run.heldout) - 1, 0)
     while True:
         yield from seen.new(run)
-        for signal in signals(run):
-            if (key := f"{signal.metric}/{signal.level}") not in told:
-                told.add(key)
-                yield News(
-                    kind="signal",
-                    fields={
-                        "level": signal.level,
-                        "since": signal.since,
-                        "what": signal.what,
-                        "means": signal.means,
-                    },
-                )
+        for finding in findings(run):
+            if finding.key not in told:
+                told.add(finding.key)
+                yield News(kind="finding", fields={"level": level(finding), **to_json(finding)})
         if not follow or run.status != "running":
             break
         wait(POLL_S)
@@ -126,25 +119,21 @@ def line(item: News, run: RunFeed) -> Text:
         text.append(f"held-out at step {fields['step']:.0f}: ", look.dim)
         text.append(f"{show('heldout', fields['solve_rate'])} of {fields['n']:.0f}", look.strong)
         return text
-    level, glyph = _level(item)
+    style, glyph = _level(item)
     when = f"{datetime.fromtimestamp(item.time, UTC):%H:%M:%S} " if item.time else ""
-    words = (
-        fields["what"]
-        if item.kind == "signal"
-        else "  ".join(f"{k} {v}" for k, v in fields.items() if v not in ("", None))
-    )
-    since = (
-        f" since step {fields['since']}" if item.kind == "signal" and fields.get("since") is not None else ""
-    )
-    text.append(one_line(f"{when}{glyph}{item.kind}{since}: {words}", 400), level)
+    if item.kind == "finding":
+        words = f"since step {fields['since']}: {fields['text']}"
+    else:
+        words = "  ".join(f"{k} {v}" for k, v in fields.items() if v not in ("", None))
+    text.append(one_line(f"{when}{glyph}{item.kind}: {words}", 400), style)
     return text
 
 
 def _level(item: News) -> tuple[Style, str]:
     look = palette("lego-dark")
-    if item.kind == "signal":
-        level = str(item.fields["level"])
-        return look.level(level), GLYPHS[level] + " "
+    if item.kind == "finding":
+        name = str(item.fields["level"])
+        return look.level(name), GLYPHS[name] + " "
     if item.kind == "end" and item.fields.get("status") == "failed":
         return look.bad, GLYPHS["bad"] + " "
     return look.text, ""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lego_control.demo_runs.stories import Scene
+from lego_core.health.acted import count_acts
 from lego_core.types import HeldoutRecord, StepRecord
 from lego_harness.types import Trajectory
 
@@ -50,6 +51,7 @@ def step_record(step: int, groups: Groups, scene: Scene, rng: np.random.Generato
         expert_overlap=min(scene.expert_overlap * (1 + 0.001 * float(noise[3])), 1.0) if has_signal else None,
         top1_agreement=min(scene.top1_agreement * (1 + 0.001 * float(noise[4])), 1.0) if has_signal else None,
         trained_rollouts=tuple(t.id for g in groups if not _is_flat(g) for t in g if t.grade),
+        acted=count_acts(rollouts),
     )
 
 

@@ -21,7 +21,8 @@ from lego_control.demo_runs.rollouts import Setting, make_rollout
 from lego_control.demo_runs.session import Errand, errands
 from lego_control.demo_runs.stories import STORIES, Scene, Story
 from lego_control.demo_runs.tokens import tokenizer_json
-from lego_core.config import parse_recipe
+from lego_core.config import WatchdogPolicy, parse_recipe
+from lego_core.health.watchdog import Watchdog
 from lego_core.store import Event, RunLayout, RunReader, RunWriter
 from lego_core.store.append import write_whole
 from lego_core.store.json_records import encode
@@ -80,12 +81,13 @@ def write_story(
     recipe = _recipe(story, runs_dir, steps, model)
     pool = errands(POOL)
     writer = RunWriter.create(runs_dir, parse_recipe(recipe))
+    watchdog = Watchdog(writer, writer.layout.root, WatchdogPolicy())
     with writer:
         for stage in ("tasks", "policy", "engine"):
             writer.event("stage", stage=stage, step=0)
         _evaluate(writer, story, 0, steps)
         for step in range(1, steps + 1):
-            _step(writer, story, step, steps, pool, pause)
+            _step(writer, watchdog, story, step, steps, pool, pause)
             if step % 4 == 0 or step == steps:
                 _evaluate(writer, story, step, steps)
         if story.ends != "finished":
@@ -107,6 +109,7 @@ def _recipe(story: Story, runs_dir: Path, steps: int, model: Path) -> dict[str, 
 
 def _step(
     writer: RunWriter,
+    watchdog: Watchdog,
     story: Story,
     step: int,
     steps: int,
@@ -128,7 +131,9 @@ def _step(
         writer.append_trajectory(trajectory, step=step)
         pause()
     writer.event("stage", stage="train", step=step)
-    writer.append_step(step_record(step, groups, scene, _rng(story, step, 999)))
+    record = step_record(step, groups, scene, _rng(story, step, 999))
+    watchdog.after_step(record)
+    writer.append_step(record)
     writer.event("checkpoint", step=step, path=f"checkpoints/{step:05d}")
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from lego_core.config import Limit, WatchdogPolicy
-from lego_core.health import invariants, signs
+from lego_core.health import heldout, invariants, signs
 from lego_core.health.drop import robust_drop
 from lego_core.health.evidence import table8
 from lego_core.health.findings import Diagnosis, Finding, Layer, Verdict
@@ -94,6 +94,7 @@ def _findings(series: Series, policy: WatchdogPolicy) -> Iterator[Finding]:
     yield from _drop(series)
     yield from _reward(series, series.values("reward"))
     yield from _levels(series)
+    yield from _heldout(series)
     yield from _changes(series)
     yield from (f for limit in policy.limits if (f := check_limit(series, limit)))
 
@@ -137,6 +138,28 @@ def _reward(series: Series, rewards: Floats) -> Iterator[Finding]:
     yield from (_warning(series, "reward", name, sign, text) for name, sign, text in seen if sign)
     if sign := signs.spike(series.values("grad_norm")):
         yield _warning(series, "grad_norm", "spike", sign, "the gradient is far larger than before")
+
+
+def _heldout(series: Series) -> Iterator[Finding]:
+    seen = (
+        (
+            "apart",
+            heldout.apart(series.values("reward"), series.heldout),
+            "the training reward rose while the held-out solve rate fell",
+        ),
+        ("fallen", heldout.fallen(series.heldout), "the held-out solve rate is far below its best"),
+    )
+    for detector, sign, text in seen:
+        if sign:
+            yield Finding(
+                metric="heldout",
+                detector=detector,
+                layer=Layer.WARNING,
+                value=sign.value,
+                threshold=sign.threshold,
+                since=sign.start,
+                text=text,
+            )
 
 
 def _levels(series: Series) -> Iterator[Finding]:

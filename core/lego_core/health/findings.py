@@ -7,6 +7,7 @@ INVARIANT and DROP may stop a run.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -43,7 +44,7 @@ class Finding:
     """One thing a detector saw, still true at the last step."""
 
     metric: str
-    """A column of `Series`."""
+    """A column of `Series`, or `heldout`."""
     detector: str
     layer: Layer
     value: float
@@ -53,6 +54,17 @@ class Finding:
     """First step of the stretch."""
     text: str
     """One sentence of ours."""
+
+    @property
+    def key(self) -> str:
+        """`metric/detector`: what evidence is named by."""
+        return f"{self.metric}/{self.detector}"
+
+    @property
+    def line(self) -> str:
+        """All of it on one line."""
+        numbers = f"{number(self.value)} against {number(self.threshold)}"
+        return f"{self.key} since step {self.since}: {self.text} ({numbers})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,3 +113,8 @@ class Diagnosis:
     def stop_reasons(self) -> tuple[Finding, ...]:
         """The findings that may stop the run."""
         return tuple(finding for finding in self.findings if finding.layer.may_stop)
+
+
+def number(value: float | None) -> str:
+    """A number of a diagnosis as short text."""
+    return "–" if value is None else "not a number" if not math.isfinite(value) else f"{value:.4g}"

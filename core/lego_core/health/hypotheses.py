@@ -16,7 +16,7 @@ from lego_core.health.findings import Finding, Hypothesis
 class _Pattern:
     name: str
     needs: frozenset[str]
-    """Metrics; each with a finding."""
+    """Metrics, or a metric and its detector (`heldout/apart`); each with a finding."""
     helps: frozenset[str]
     text: str
     next_check: str
@@ -24,18 +24,15 @@ class _Pattern:
 
 def explain(findings: Iterable[Finding]) -> tuple[Hypothesis, ...]:
     """The hypotheses for which every needed metric has a finding, best supported first."""
-    by_metric: dict[str, list[str]] = {}
-    for finding in findings:
-        by_metric.setdefault(finding.metric, []).append(f"{finding.metric}/{finding.detector}")
-    fitting = [p for p in PATTERNS if p.needs <= by_metric.keys()]
-    fitting.sort(key=lambda p: -len((p.needs | p.helps) & by_metric.keys()))
+    found = [(f.metric, f.key) for f in findings]
+    names = {name for names in found for name in names}
+    fitting = [p for p in PATTERNS if p.needs <= names]
+    fitting.sort(key=lambda p: -len((p.needs | p.helps) & names))
     return tuple(
         Hypothesis(
             name=p.name,
             text=p.text,
-            evidence=tuple(
-                key for metric in by_metric if metric in p.needs | p.helps for key in by_metric[metric]
-            ),
+            evidence=tuple(key for metric, key in found if {metric, key} & (p.needs | p.helps)),
             next_check=p.next_check,
         )
         for p in fitting
@@ -53,6 +50,20 @@ def _pattern(name: str, needs: str, helps: str, text: str, next_check: str) -> _
 
 
 PATTERNS = (
+    _pattern(
+        "reward_hacked",
+        "heldout/apart",
+        "entropy turns response_tokens zero_variance",
+        "Rewards are earned without doing the task: the policy has found a way around the grader.",
+        "Read solved rollouts of the step it began: their patches and their integrity findings.",
+    ),
+    _pattern(
+        "generalisation_lost",
+        "heldout/fallen",
+        "",
+        "The policy got worse at tasks it does not train on.",
+        "Look at what else moved at that step; compare held-out rollouts before and after it.",
+    ),
     _pattern(
         "environment_failure",
         "ungraded",

@@ -6,13 +6,14 @@ Reads only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lego_core.config import WatchdogPolicy
 from lego_core.health.diagnose import diagnose
 from lego_core.health.findings import Diagnosis, Finding, Layer, Verdict
 from lego_core.health.policy import effective_policy
-from lego_core.health.series import read_series
+from lego_core.health.series import Happened, Series, read_series
 from lego_core.health.watchdog import HEARTBEAT
 from lego_core.store import RunReader
 
@@ -30,12 +31,17 @@ def diagnose_run(
     series = read_series(reader)
     if as_of_step is not None:
         return diagnose(series.upto(as_of_step), policy)
-    return _with_heartbeat(diagnose(series, policy), last_heartbeat(reader))
+    return diagnose_now(series, policy, reader.events())
 
 
-def last_heartbeat(reader: RunReader) -> int | None:
+def diagnose_now(series: Series, policy: WatchdogPolicy, events: Sequence[Happened]) -> Diagnosis:
+    """The diagnosis at the last step, and whether the watchdog has looked at it; for readers of their own."""
+    return _with_heartbeat(diagnose(series, policy), last_heartbeat(events))
+
+
+def last_heartbeat(events: Sequence[Happened]) -> int | None:
     """Step of the watchdog's last word; None when it never spoke."""
-    steps = (e.fields.get("step") for e in reversed(reader.events()) if e.kind == HEARTBEAT)
+    steps = (e.fields.get("step") for e in reversed(events) if e.kind == HEARTBEAT)
     return next((step for step in steps if isinstance(step, int)), None)
 
 

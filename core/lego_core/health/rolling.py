@@ -25,7 +25,13 @@ def rolling_median(values: Floats, window: int, least: int) -> Floats:
 
 def centred_median(values: Floats, half: int) -> Floats:
     """`[n]` median of each value and its neighbours up to `half` away, fewer at the ends."""
-    return np.array([np.median(values[max(i - half, 0) : i + half + 1]) for i in range(len(values))])
+    n, width = len(values), 2 * half + 1
+    medians = np.empty(n)
+    if n >= width:
+        medians[half : n - half] = np.median(sliding_window_view(values, width), axis=1)
+    for i in range(n) if n < width else (*range(half), *range(n - half, n)):
+        medians[i] = np.median(values[max(i - half, 0) : i + half + 1])
+    return medians
 
 
 def noise_of(values: Floats) -> tuple[float, float]:

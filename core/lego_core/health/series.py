@@ -9,9 +9,9 @@ things, and kept apart.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,19 @@ from lego_core.config import Metric
 from lego_core.types import StepRecord
 
 if TYPE_CHECKING:
-    from lego_core.store import Event, RunReader
+    from lego_core.store import RunReader
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+
+
+class Happened(Protocol):
+    """An event of a run, whoever read it."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def fields(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +50,16 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluation:
+    """What a held-out evaluation found."""
+
+    step: int
+    solve_rate: float
+    n: int
+    """Graded rollouts behind the rate."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Series:
     """All metrics of a run, `n` steps."""
 
@@ -49,6 +68,8 @@ class Series:
     columns: dict[str, Column]
     resumed: tuple[int, ...] = ()
     """Steps that were the first of a resumed run."""
+    heldout: tuple[Evaluation, ...] = ()
+    """By step; may begin at step 0, before the first record."""
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -68,6 +89,7 @@ class Series:
                 for name, c in self.columns.items()
             },
             resumed=tuple(s for s in self.resumed if s <= step),
+            heldout=tuple(e for e in self.heldout if e.step <= step),
         )
 
 
@@ -99,30 +121,56 @@ COLUMNS: dict[Metric, Callable[[StepRecord], float | None]] = {
 """Name → how it is read off a record; None where the step did not measure it."""
 
 
-def make_series(records: Sequence[StepRecord], resumed: Iterable[int] = ()) -> Series:
+def make_series(
+    records: Sequence[StepRecord], resumed: Iterable[int] = (), heldout: Iterable[Evaluation] = ()
+) -> Series:
     """Columns of the given records, which are in order of their steps."""
+    return from_rows([record.step for record in records], [row_of(r) for r in records], resumed, heldout)
+
+
+def row_of(record: StepRecord) -> list[float]:
+    """`[len(COLUMNS)]` what a record measured, for whoever reads records one by one: NaN was not measured,
+    an infinity was measured and is no number."""
+    return [_mark(read(record)) for read in COLUMNS.values()]
+
+
+def from_rows(
+    steps: Sequence[int],
+    rows: Sequence[Sequence[float]],
+    resumed: Iterable[int] = (),
+    heldout: Iterable[Evaluation] = (),
+) -> Series:
+    """The series of rows as `row_of` makes them, in order of their steps."""
+    table = np.array(rows, np.float64).reshape(len(rows), len(COLUMNS))
     return Series(
-        steps=np.array([record.step for record in records], np.int64),
-        columns={name: as_column([read(r) for r in records]) for name, read in COLUMNS.items()},
+        steps=np.array(steps, np.int64),
+        columns={name: _column(table[:, i]) for i, name in enumerate(COLUMNS)},
         resumed=tuple(resumed),
+        heldout=tuple(heldout),
     )
 
 
 def as_column(values: Iterable[float | None]) -> Column:
     """A column of raw values: None was not measured, NaN and infinities were."""
-    raw = list(values)
-    return Column(
-        values=np.array([v if v is not None and math.isfinite(v) else np.nan for v in raw], np.float64),
-        is_broken=np.array([v is not None and not math.isfinite(v) for v in raw], np.bool_),
-    )
+    return _column(np.array([_mark(v) for v in values], np.float64))
+
+
+def _mark(value: float | None) -> float:
+    return math.nan if value is None else value if math.isfinite(value) else math.inf
+
+
+def _column(marked: Floats) -> Column:
+    is_broken = np.isinf(marked)
+    return Column(values=np.where(is_broken, np.nan, marked), is_broken=is_broken)
 
 
 def read_series(reader: RunReader) -> Series:
     """The series of a run directory. Raises InfrastructureError where a file of it is broken."""
-    return make_series(reader.steps(), resumed_steps(reader.events()))
+    found = [Evaluation(step=r.step, solve_rate=r.solve_rate, n=r.n) for r in reader.heldout()]
+    return make_series(reader.steps(), resumed_steps(reader.events()), found)
 
 
-def resumed_steps(events: Sequence[Event]) -> tuple[int, ...]:
+def resumed_steps(events: Iterable[Happened]) -> tuple[int, ...]:
     """The first step that was sampled after each resume."""
     found: list[int] = []
     is_waiting = False

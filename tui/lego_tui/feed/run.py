@@ -15,9 +15,11 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from lego_core.health.watchdog import HEARTBEAT
 from lego_core.store.layout import FORMAT, RunLayout
 from lego_core.store.lock import is_locked
 from lego_tui.feed.index import Entry, Index
+from lego_tui.feed.measured import Measured, diagnosis_of
 from lego_tui.feed.steps import Columns
 from lego_tui.feed.tail import Tail
 from lego_tui.feed.trajectory import Rollout, load_rollout
@@ -70,14 +72,18 @@ class RunFeed:
         self._is_locked = False
         self._remembered: dict[str, tuple[int, Any]] = {}
         self._status_event: EventLine | None = None
+        self._measured, self._num_heartbeats = Measured(), 0
+        self._judged: tuple[int, int, int] = (-1, -1, -1)
+        self.diagnosis = diagnosis_of(self._measured, (), self.heldout, root, {})
+        """What the detectors say at the last step that was read."""
 
     # --- following --------------------------------------------------------------------------
 
     def poll(self, *, with_index: bool = True) -> bool:
         """Take what was added; True when there was something."""
         self._read_info()
-        takers: dict[str, Callable[[bytes], None]] = {
-            "steps": self.steps.add,
+        takers: dict[str, Callable[[bytes], object]] = {
+            "steps": lambda line: self._measured.add(*self.steps.add(line)),
             "heldout": self.heldout.add,
             "events": self._add_event,
         }
@@ -85,6 +91,7 @@ class RunFeed:
         if with_index:
             self.index_was_read = True
             found += self._take(self._index_tail, self.index.add)
+        self._judge()
         locked = self._look_at_lock()
         if found or locked != self._is_locked:
             self._is_locked = locked
@@ -98,7 +105,7 @@ class RunFeed:
         """True while there is more to read than one poll takes."""
         return self._index_tail.is_behind or any(tail.is_behind for tail in self._tails.values())
 
-    def _take(self, tail: Tail, add: Callable[[bytes], None]) -> int:
+    def _take(self, tail: Tail, add: Callable[[bytes], object]) -> int:
         lines = tail.read()
         first = tail.number - len(lines) + 1
         for number, line in enumerate(lines, first):
@@ -108,6 +115,15 @@ class RunFeed:
                 self._complain(f"{tail.path.name}:{number}: {error}")
         return len(lines)
 
+    def _judge(self) -> None:
+        """Ask the detectors again, where there is something they have not seen."""
+        seen = self.steps.version, self.heldout.version, self._num_heartbeats
+        if seen != self._judged:
+            self._judged = seen
+            self.diagnosis = diagnosis_of(
+                self._measured, self.events, self.heldout, self.layout.root, self.recipe
+            )
+
     def _complain(self, text: str) -> None:
         self.num_broken += 1
         self.complaints.append(text[:300])
@@ -115,6 +131,7 @@ class RunFeed:
     def _add_event(self, line: bytes) -> None:
         event = self._event_decoder.decode(line)
         self.events.append(event)
+        self._num_heartbeats += event.kind == HEARTBEAT
         if event.kind in _STATUS_EVENTS:
             self._status_event = event
 

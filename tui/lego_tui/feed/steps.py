@@ -19,6 +19,7 @@ Series = NDArray[np.float64]
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _ABSENT_IS_ZERO = ("dropped.", "masked.", "failed.")
 """Tables of counts leave out what did not happen."""
+MAX_STEP = 2**31
 
 
 class Columns:
@@ -29,8 +30,6 @@ class Columns:
         self._row: dict[int, int] = {}
         self._numbers: list[int] = []
         self._kept: dict[str, tuple[int, Series]] = {}
-        self.odd: dict[str, int] = {}
-        """Metric → first step at which it was recorded as NaN or infinite."""
         self.version = 0
         """Grows with each record: what a display compares."""
 
@@ -46,26 +45,26 @@ class Columns:
         """Step numbers in the order of the rows."""
         return self._numbers
 
-    def add(self, line: bytes) -> None:
-        """Take a line. Raises ValueError where it is no record."""
+    def add(self, line: bytes) -> tuple[int, dict[str, float]]:
+        """Take a line; its step and its numbers. Raises ValueError where it is no record."""
         value = msgspec.json.decode(line)
-        if not isinstance(value, dict) or not isinstance(cast(dict[str, Any], value).get("step"), int):
+        record = cast(dict[str, Any], value) if isinstance(value, dict) else {}
+        step = record.get("step")
+        if type(step) is not int or not 0 <= step < MAX_STEP:
             raise ValueError("expected an object with a step")
-        record = cast(dict[str, Any], value)
-        step = cast(int, record["step"])
         row = self._row.get(step)
         if row is None:
             row = self._row[step] = len(self._numbers)
             for series in self._series.values():
                 series.append(math.nan)
             self._numbers.append(step)
-        for name, number in _numbers(record, ""):
+        flat = dict(_numbers(record, ""))
+        for name, number in flat.items():
             series = self._series.setdefault(name, [])
             series.extend([math.nan] * (row + 1 - len(series)))
             series[row] = number
-            if not math.isfinite(number):
-                self.odd.setdefault(name, step)
         self.version += 1
+        return step, flat
 
     def series(self, name: str) -> Series:
         """`[n]` a metric by row; NaN where a step has none. Kept until the next record: not to be written to."""

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-import numpy as np
 from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from lego_tui.feed.run import RunFeed
-from lego_tui.grid import Cell, Column, lay_out
-from lego_tui.metrics import series, show
+from lego_tui.fleet_table import COLUMNS, SORTS, cells
+from lego_tui.grid import lay_out
+from lego_tui.health import findings, level, verdict
 from lego_tui.palette import GLYPHS
-from lego_tui.plot import spark
 from lego_tui.safe import one_line, wrap
 from lego_tui.screens.page import Page
-from lego_tui.signals import LEVELS, signals, verdict
 from lego_tui.widgets.lines import Lines
-
-_COLUMNS = (
-    Column(title="run", width=24),
-    Column(title="status", width=13, rank=1),
-    Column(title="looks", width=8),
-    Column(title="step", width=9, right=True, rank=1),
-    Column(title="reward", width=6, right=True),
-    Column(title="", width=16, rank=3),
-    Column(title="held-out", width=9, right=True, rank=2),
-    Column(title="entropy", width=8, right=True, rank=4),
-    Column(title="failed", width=7, right=True, rank=3),
-    Column(title="r", width=8, right=True, rank=5),
-    Column(title="what stands out", width=24, grows=True, rank=1),
-)
 
 
 class FleetPage(Page):
@@ -73,7 +56,7 @@ class FleetPage(Page):
         lines.show(
             len(self._shown),
             self._line,
-            header=lambda width: lay_out(_COLUMNS, width).header(palette.dim, self.sort, self.descending),
+            header=lambda width: lay_out(COLUMNS, width).header(palette.dim, self.sort, self.descending),
             cursor_style=palette.cursor,
         )
 
@@ -92,14 +75,20 @@ class FleetPage(Page):
             rows.append((one_line(f"── {run.name}: {', '.join(about)} ──", width), palette.dim))
             if run.newer:
                 rows.append((one_line(run.newer, width), palette.watch))
-            found = signals(run)
+            found = findings(run)
             if not found:
-                rows.append((f"{GLYPHS['ok']} ok  nothing stands out", palette.ok))
-            for signal in found:
-                since = f" since step {signal.since}" if signal.since is not None else ""
-                head = f"{GLYPHS[signal.level]} {signal.level}{since}: {signal.what}"
-                rows += [(line, palette.level(signal.level)) for line in wrap(head, width)]
-                rows += [(f"    {line}", palette.text) for line in wrap(f"means: {signal.means}", width - 4)]
+                rows.append(
+                    (
+                        f"{GLYPHS[verdict(run)]} {verdict(run)}  nothing stands out",
+                        palette.level(verdict(run)),
+                    )
+                )
+            for finding in found:
+                head = f"{GLYPHS[level(finding)]} {finding.line}"
+                rows += [(line, palette.level(level(finding))) for line in wrap(head, width)]
+            for hypothesis in run.diagnosis.hypotheses[:2]:
+                told = f"{hypothesis.name}: {hypothesis.text}"
+                rows += [(f"    {line}", palette.text) for line in wrap(told, width - 4)]
             if run.reason:
                 rows += [(line, palette.watch) for line in wrap(f"ended {run.status}: {run.reason}", width)]
         lines.show(len(rows), lambda number, width: Text(rows[number][0], rows[number][1], no_wrap=True))
@@ -114,49 +103,20 @@ class FleetPage(Page):
             if self.passes(f"{r.name} {r.status} {verdict(r)}")
         ]
         runs.sort(key=lambda run: run.created, reverse=True)
-        keys: dict[int, Callable[[RunFeed], float | str]] = {
-            0: lambda r: r.name,
-            1: lambda r: r.status,
-            2: lambda r: LEVELS.index(verdict(r)),
-            3: lambda r: len(r.steps),
-            4: lambda r: _number(r.steps.last("reward_mean")),
-            6: lambda r: _number(_last(series(r, "heldout"))),
-            7: lambda r: _number(r.steps.last("entropy")),
-            8: lambda r: _number(_last(series(r, "failed share"))),
-            9: lambda r: _number(r.steps.last("pearson_r")),
-        }
-        if self.sort in keys and (self.sort or self.descending):
-            runs.sort(key=keys[self.sort], reverse=self.descending)
+        if self.sort in SORTS and (self.sort or self.descending):
+            runs.sort(key=SORTS[self.sort], reverse=self.descending)
         runs.sort(key=lambda run: run.name not in self.state.pinned)
         return runs
 
     def columns(self) -> int:
-        return len(_COLUMNS)
+        return len(COLUMNS)
 
     def _line(self, number: int, width: int) -> Text:
-        run, palette = self._shown[number], self.palette
-        level = verdict(run)
-        status = run.status
+        run = self._shown[number]
         marks = ("★" if run.name in self.state.pinned else " ") + (
             "▸" if run.name in self.state.marked else " "
         )
-        reward = series(run, "reward_mean")
-        worst = next(iter(signals(run)), None)
-        says = worst.what if worst else run.reason or run.newer
-        cells: list[Cell] = [
-            (marks + one_line(run.name, 200), palette.strong),
-            (f"{GLYPHS.get(status, '?')} {status}", palette.level(status)),
-            (f"{GLYPHS[level]} {level}", palette.level(level)),
-            (f"{len(run.steps)}/{run.total_steps or '?'}", palette.text),
-            (show("reward_mean", _last(reward)), palette.strong),
-            (spark(reward, 16), palette.accent),
-            (show("heldout", _last(series(run, "heldout"))), palette.text),
-            (show("entropy", run.steps.last("entropy")), palette.text),
-            (show("failed share", _last(series(run, "failed share"))), palette.text),
-            (show("pearson_r", run.steps.last("pearson_r")), palette.text),
-            (one_line(says, 300), palette.level(worst.level) if worst else palette.dim),
-        ]
-        return lay_out(_COLUMNS, width).row(cells)
+        return lay_out(COLUMNS, width).row(cells(run, self.palette, marks))
 
     def selected(self) -> RunFeed | None:
         number = self.query_one("#fleet-lines", Lines).cursor
@@ -187,11 +147,3 @@ class FleetPage(Page):
         if run := self.selected():
             names.symmetric_difference_update({run.name})
             self.draw()
-
-
-def _last(values: Sequence[float] | np.ndarray) -> float:
-    return float(values[-1]) if len(values) else np.nan
-
-
-def _number(value: float) -> float:
-    return -np.inf if np.isnan(value) else value

@@ -1,4 +1,4 @@
-"""What stands out in a run and what happened: signals, events, jobs."""
+"""What the detectors found in a run, what may be behind it, and what happened."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from lego_core.health.findings import Finding, number
+from lego_tui.health import findings, just_before, level, series_name, verdict, where
 from lego_tui.palette import GLYPHS
 from lego_tui.safe import one_line, wrap
 from lego_tui.screens.page import Page
-from lego_tui.signals import Signal, just_before, signals
 from lego_tui.widgets.lines import Lines
 
 WATCHDOG = "watchdog"
@@ -29,6 +30,7 @@ _LOUD = {
     "watchdog_failed": "bad",
 }
 _MAX_EVENTS = 400
+Row = tuple[str, Style, Finding | None]
 
 
 class HealthPage(Page):
@@ -50,7 +52,7 @@ class HealthPage(Page):
     ]
 
     def compose(self) -> ComposeResult:
-        self._rows: list[tuple[str, Style, Signal | None]] = []
+        self._rows: list[Row] = []
         yield Lines(id="health-lines")
 
     def draw(self) -> None:
@@ -61,39 +63,75 @@ class HealthPage(Page):
         width = max(self.size.width - 2, 10)
         self._rows = [
             row
-            for row in [*self._signals(width), *self._store(), *self._events(width)]
+            for row in [
+                *self._findings(width),
+                *self._causes(width),
+                *self._evidence(),
+                *self._store(width),
+                *self._events(width),
+            ]
             if self.passes(row[0]) or not row[0]
         ]
         lines.show(len(self._rows), self._line, cursor_style=self.palette.cursor)
 
-    def _signals(self, width: int) -> list[tuple[str, Style, Signal | None]]:
+    def _findings(self, width: int) -> list[Row]:
         run, palette = self.state.run, self.palette
         assert run is not None
-        rows: list[tuple[str, Style, Signal | None]] = [("what stands out", palette.strong, None)]
-        found = signals(run)
+        rows: list[Row] = [("what stands out", palette.strong, None)]
+        found, word, told_before = findings(run), verdict(run), set[int]()
         if not found:
-            rows.append((f"{GLYPHS['ok']} ok  nothing: {len(run.steps)} steps looked at", palette.ok, None))
-        for signal in found:
-            known = self._key(signal) in self.state.acknowledged
-            style = palette.dim if known else palette.level(signal.level)
-            since = f" since step {signal.since}" if signal.since is not None else ""
-            head = f"{GLYPHS[signal.level]} {signal.level}{since}{' (acknowledged)' if known else ''}: {signal.what}"
-            rows += [(line, style, signal) for line in wrap(head, width)]
+            told = f"{GLYPHS[word]} {word}  nothing: {len(run.steps)} steps looked at"
+            rows.append((told, palette.level(word), None))
+        for finding in found:
+            known = self._key(finding) in self.state.acknowledged
+            style = palette.dim if known else palette.level(level(finding))
+            head = f"{GLYPHS[level(finding)]} {level(finding)}{' (acknowledged)' if known else ''}: {finding.line}"
+            rows += [(line, style, finding) for line in wrap(head, width)]
+            before = just_before(run, finding.since) if finding.since not in told_before else []
+            told_before.add(finding.since)
             rows += [
-                (f"    {line}", palette.text, signal) for line in wrap(f"means: {signal.means}", width - 4)
+                (f"    {GLYPHS['watch']} just before: {text}", palette.watch, finding) for text in before
             ]
-            if signal.since is not None:
-                before = just_before(run, signal.since)
-                rows += [
-                    (f"    {GLYPHS['watch']} just before: {text}", palette.watch, signal) for text in before
-                ]
-            rows += [(f"    {line}", palette.dim, signal) for line in wrap(f"look: {signal.look}", width - 4)]
         return rows
 
-    def _store(self) -> list[tuple[str, Style, Signal | None]]:
+    def _causes(self, width: int) -> list[Row]:
         run, palette = self.state.run, self.palette
         assert run is not None
-        rows: list[tuple[str, Style, Signal | None]] = [
+        rows: list[Row] = []
+        for hypothesis in run.diagnosis.hypotheses[:3]:
+            told = f"{hypothesis.name}: {hypothesis.text}"
+            check = f"next: {hypothesis.next_check} Here: {where(hypothesis)}"
+            rows += [(line, palette.text, None) for line in wrap(told, width)]
+            because = f"because of {', '.join(hypothesis.evidence)}"
+            rows += [(f"    {line}", palette.dim, None) for line in wrap(because, width - 4)]
+            rows += [(f"    {line}", palette.dim, None) for line in wrap(check, width - 4)]
+        return (
+            [("", palette.dim, None), ("what may be behind it", palette.strong, None), *rows] if rows else []
+        )
+
+    def _evidence(self) -> list[Row]:
+        run, palette = self.state.run, self.palette
+        assert run is not None
+        if not any(row.n for row in run.diagnosis.evidence):
+            return []
+        titles = f"{'evidence (|t| < 2 is noise)':<28}{'first 5':>11}{'last 5':>11}{'t':>11}"
+        return [
+            ("", palette.dim, None),
+            (titles, palette.strong, None),
+            *(
+                (
+                    f"{r.metric:<28}{number(r.first):>11}{number(r.last):>11}{number(r.t):>11}",
+                    palette.text,
+                    None,
+                )
+                for r in run.diagnosis.evidence
+            ),
+        ]
+
+    def _store(self, width: int) -> list[Row]:
+        run, palette = self.state.run, self.palette
+        assert run is not None
+        rows: list[Row] = [
             ("", palette.dim, None),
             ("jobs and store", palette.strong, None),
         ]
@@ -102,6 +140,8 @@ class HealthPage(Page):
             said = {key: one_line(last.fields.get(key, "?"), 40) for key in ("step", "verdict", "action")}
             told = f"watchdog: {said['verdict']} at step {said['step']}, policy {said['action']}"
             rows.append((told, palette.text, None))
+        for note in run.diagnosis.data_quality:
+            rows += [(line, palette.dim, None) for line in wrap(note, width)]
         if run.newer:
             rows.append((f"{GLYPHS['watch']} {run.newer}", palette.watch, None))
         if run.reason:
@@ -116,10 +156,10 @@ class HealthPage(Page):
         )
         return rows
 
-    def _events(self, width: int) -> list[tuple[str, Style, Signal | None]]:
+    def _events(self, width: int) -> list[Row]:
         run, palette = self.state.run, self.palette
         assert run is not None
-        rows: list[tuple[str, Style, Signal | None]] = [
+        rows: list[Row] = [
             ("", palette.dim, None),
             ("events, newest first", palette.strong, None),
         ]
@@ -144,26 +184,25 @@ class HealthPage(Page):
         return Text(text, style, no_wrap=True, overflow="ellipsis")
 
     @staticmethod
-    def _key(signal: Signal) -> str:
-        return f"{signal.metric}/{signal.level}/{signal.since}"
+    def _key(finding: Finding) -> str:
+        return f"{finding.key}/{finding.since}"
 
-    def _selected(self) -> Signal | None:
-        number = self.query_one(Lines).cursor
-        return self._rows[number][2] if number < len(self._rows) else None
+    def _selected(self) -> Finding | None:
+        row = self.query_one(Lines).cursor
+        return self._rows[row][2] if row < len(self._rows) else None
 
     def on_lines_chosen(self) -> None:
-        if signal := self._selected():
-            self.state.metric = signal.metric
-            if signal.since is not None:
-                self.state.step = signal.since
+        if finding := self._selected():
+            self.state.metric = series_name(finding)
+            self.state.step = finding.since
             self.shell.go("run")
 
     def action_acknowledge(self) -> None:
-        if signal := self._selected():
-            self.state.acknowledged.symmetric_difference_update({self._key(signal)})
+        if finding := self._selected():
+            self.state.acknowledged.symmetric_difference_update({self._key(finding)})
             self.draw()
         else:
-            self.shell.say("put the cursor on a signal first")
+            self.shell.say("put the cursor on a finding first")
 
     def action_command(self, command: str) -> None:
         run = self.state.run

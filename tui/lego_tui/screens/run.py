@@ -13,12 +13,12 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from lego_tui.grid import Cell, Column, lay_out
+from lego_tui.health import findings, level, verdict
 from lego_tui.metrics import names, series, show
 from lego_tui.palette import GLYPHS
 from lego_tui.plot import spark
 from lego_tui.safe import one_line
 from lego_tui.screens.page import Page
-from lego_tui.signals import signals
 from lego_tui.widgets.chart import Chart, Curve
 from lego_tui.widgets.lines import Lines
 
@@ -43,7 +43,7 @@ class RunPage(Page):
         ("enter", "open step"),
         ("g", "log"),
         ("x", "smooth"),
-        ("a", "signals"),
+        ("a", "findings"),
         ("?", "help"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -51,19 +51,19 @@ class RunPage(Page):
         Binding("right", "shift(1)", "next step", priority=True),
         Binding("g", "log", "log axis"),
         Binding("x", "smooth", "smooth"),
-        Binding("a", "signals", "signals"),
+        Binding("a", "findings", "findings"),
     ]
 
     def compose(self) -> ComposeResult:
         self._is_log = self._is_smooth = False
         self._names: list[str] = []
-        yield Static(id="run-signals")
+        yield Static(id="run-findings")
         with Container(id="run-split"):
             yield Chart(id="run-chart")
             yield Lines(id="run-metrics")
 
     def on_resize(self) -> None:
-        self.draw()  # the signals get as many rows as the page has room for, which it knows only now
+        self.draw()  # the findings get as many rows as the page has room for, which it knows only now
 
     def draw(self) -> None:
         run, palette = self.state.run, self.palette
@@ -80,7 +80,7 @@ class RunPage(Page):
             )
             lines.show(2, self.note(why, doing))
             return
-        self._draw_signals()
+        self._draw_findings()
         self._names = [name for name in names(run) if self.passes(name)]
         if self.sort or self.descending:
             self._names.sort(reverse=self.descending)
@@ -94,18 +94,18 @@ class RunPage(Page):
             lines.move_to(self._names.index(self.state.metric))
         self._draw_chart()
 
-    def _draw_signals(self) -> None:
+    def _draw_findings(self) -> None:
         run, palette = self.state.run, self.palette
         assert run is not None
-        found, width = signals(run), max(self.size.width, 10)
+        found, width = findings(run), max(self.size.width, 10)
         rows = 1 if self.size.height < 20 else 3
         text = Text(no_wrap=True, overflow="ellipsis")
         if not found:
-            text.append(f"{GLYPHS['ok']} ok  nothing stands out", palette.ok)
-        for n, signal in enumerate(found[:rows]):
-            since = f" since step {signal.since}" if signal.since is not None else ""
-            line = f"{GLYPHS[signal.level]} {signal.level}{since}: {signal.what}"
-            text.append(("\n" if n else "") + one_line(line, max(width - 1, 8)), palette.level(signal.level))
+            word = verdict(run)
+            text.append(f"{GLYPHS[word]} {word}  nothing stands out", palette.level(word))
+        for n, finding in enumerate(found[:rows]):
+            line = one_line(f"{GLYPHS[level(finding)]} {finding.line}", max(width - 1, 8))
+            text.append(("\n" if n else "") + line, palette.level(level(finding)))
         if len(found) > rows:
             text.append(f"  +{len(found) - rows} more: a", palette.dim)
         self.query_one(Static).update(text)
@@ -182,7 +182,7 @@ class RunPage(Page):
         self._is_smooth = not self._is_smooth
         self.draw()
 
-    def action_signals(self) -> None:
+    def action_findings(self) -> None:
         self.shell.go("health")
 
     def handle(self) -> str:

@@ -1,0 +1,64 @@
+"""A followed run as the detectors of `lego_core.health` see it, and what they say: the one opinion on a run.
+
+Owns the way from tolerant lines to their series; judges nothing itself. Invariant: nothing raises, whatever the
+files hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lego_core.config import WatchdogPolicy
+from lego_core.health.findings import Diagnosis
+from lego_core.health.flat import step_record
+from lego_core.health.of_run import diagnose_now
+from lego_core.health.policy import effective_policy, parse_policy
+from lego_core.health.series import Evaluation, Happened, Series, from_rows, resumed_steps, row_of
+from lego_harness.errors import UsageError
+from lego_tui.feed.steps import Columns
+
+
+class Measured:
+    """What each step measured, a few hundred bytes of it."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, list[float]] = {}
+
+    def add(self, step: int, flat: Mapping[str, float]) -> None:
+        """Take a step; one that was done again replaces the earlier."""
+        self._rows[step] = row_of(step_record(step, flat))
+
+    def series(self, events: Sequence[Happened], heldout: Columns) -> Series:
+        """Everything so far, in order of the steps."""
+        steps = sorted(self._rows)
+        return from_rows(steps, [self._rows[s] for s in steps], resumed_steps(events), _evaluations(heldout))
+
+
+def diagnosis_of(
+    measured: Measured, events: Sequence[Happened], heldout: Columns, run_dir: Path, recipe: Mapping[str, Any]
+) -> Diagnosis:
+    """What `lego diagnose` says of this run now."""
+    with np.errstate(all="ignore"):  # numbers of any size lie in files
+        policy = effective_policy(run_dir, _registered(recipe))
+        return diagnose_now(measured.series(events, heldout), policy, events)
+
+
+def _registered(recipe: Mapping[str, Any]) -> WatchdogPolicy:
+    """The recipe's policy, or the default where this release cannot read it."""
+    try:
+        return parse_policy(recipe.get("watchdog", {}), source="run.json")
+    except UsageError:
+        return WatchdogPolicy()
+
+
+def _evaluations(heldout: Columns) -> list[Evaluation]:
+    rates, counts = heldout.series("solve_rate"), np.nan_to_num(heldout.series("n"), posinf=0, neginf=0)
+    found = zip(heldout.steps, rates, counts, strict=True)
+    return sorted(
+        (Evaluation(step=step, solve_rate=float(rate), n=int(n)) for step, rate, n in found),
+        key=lambda evaluation: evaluation.step,
+    )
