@@ -75,6 +75,14 @@ async def test_what_a_model_wrote_reaches_no_terminal_as_a_command(
         assert hand.app.is_running
 
 
+def test_half_a_character_costs_neither_its_line_nor_its_rollout(tmp_path: Path) -> None:
+    feed = RunFeed(write_hostile(tmp_path, "a \\ud800 b \ud800 c \ud83d\ude00 \udc00"))
+    feed.poll()
+    rollout = feed.load(feed.index.entry(0))
+    assert (list(feed.complaints), rollout.complaint) == ([], "")
+    assert rollout.patch == "a \\ud800 b \ufffd c \U0001f600 \ufffd"
+
+
 async def test_a_megabyte_on_one_line_is_shown_in_part_and_counted(tmp_path: Path) -> None:
     async with watched(write_hostile(tmp_path, "x" * 2**20)) as hand:
         await look_everywhere(hand)

@@ -16,8 +16,9 @@ import numpy as np
 from rich.style import Style
 from rich.text import Text
 
-from lego_tui.actions import actions, read_call
+from lego_tui.actions import actions
 from lego_tui.audit import audit
+from lego_tui.behaviours.acts import read_call, telling
 from lego_tui.feed.trajectory import PackedBranch, Rollout
 from lego_tui.palette import GLYPHS, Palette
 from lego_tui.safe import clean, fit, one_line, wrap
@@ -43,7 +44,7 @@ class Row:
 def conversation(rollout: Rollout, palette: Palette, width: int, *, thinking: bool = True) -> list[Row]:
     """Messages in order, turns numbered, tool calls and what came back."""
     rows: list[Row] = []
-    done, turn, branch = actions(rollout.messages), -1, 0
+    done, turn, branch = actions(rollout.messages, rollout.harness), -1, 0
     for message in rollout.messages:
         number = message.get("branch", 0)
         if number != branch and isinstance(number, int):
@@ -79,8 +80,8 @@ def _assistant(
         yield from _body(_plain(message["content"]), palette.text, turn, width)
     calls = message.get("tool_calls")
     for call in cast(list[Any], calls) if isinstance(calls, list) else list[Any]():
-        name, command = read_call(call)
-        yield from _body(f"{name}: {command}", palette.accent, turn, width)
+        name, arguments = read_call(call)
+        yield from _body(f"{name}: {telling(arguments)}", palette.accent, turn, width)
 
 
 def _other(role: str, message: dict[str, Any], turn: int, palette: Palette, width: int) -> Iterator[Row]:
@@ -255,7 +256,7 @@ def verdict(rollout: Rollout, palette: Palette, width: int) -> list[Row]:
 
 
 def _findings(rollout: Rollout, palette: Palette, width: int) -> Iterator[Row]:
-    found = audit(rollout, actions(rollout.messages))
+    found = audit(rollout, actions(rollout.messages, rollout.harness))
     yield Row("", palette.dim)
     yield Row("integrity", palette.strong)
     if not found:

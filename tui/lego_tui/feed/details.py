@@ -79,7 +79,7 @@ class Reading:
 
 
 def _summary(rollout: Rollout) -> Details:
-    done = tuple(actions(rollout.messages))
+    done = tuple(actions(rollout.messages, rollout.harness))
     return Details(
         num_turns=len(rollout.turns),
         actions=tuple(Action(kind=a.kind, tool=a.tool, command=a.command[:200]) for a in done),

@@ -19,6 +19,7 @@ from lego_core.health.watchdog import HEARTBEAT
 from lego_core.store.layout import FORMAT, RunLayout
 from lego_core.store.lock import is_locked
 from lego_tui.feed.index import Entry, Index
+from lego_tui.feed.lone import repaired
 from lego_tui.feed.measured import Measured, diagnosis_of
 from lego_tui.feed.steps import Columns
 from lego_tui.feed.tail import Tail
@@ -110,7 +111,7 @@ class RunFeed:
         first = tail.number - len(lines) + 1
         for number, line in enumerate(lines, first):
             try:
-                add(line)
+                _add(add, line)
             except (ValueError, TypeError, OverflowError, RecursionError) as error:
                 self._complain(f"{tail.path.name}:{number}: {error}")
         return len(lines)
@@ -212,3 +213,15 @@ class RunFeed:
     def load(self, entry: Entry) -> Rollout:
         """One rollout, opened. Never raises: a broken frame is a rollout with a complaint."""
         return load_rollout(self.layout.trajectories / entry.file, entry)
+
+
+def _add(add: Callable[[bytes], object], line: bytes) -> None:
+    """Hand a line on; once more without half characters where it is refused for them."""
+    try:
+        add(line)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        if (whole := repaired(line)) == line:
+            raise
+        add(whole)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lego_core.store.reader import MAX_TRAJECTORY_BYTES
 from lego_tui.feed.index import Entry
+from lego_tui.feed.lone import decode
 
 
 class PackedTurn(msgspec.Struct, dict=True):
@@ -134,7 +135,7 @@ def load_rollout(path: Path, entry: Entry) -> Rollout:
         if not 0 <= size <= MAX_TRAJECTORY_BYTES:
             raise ValueError(f"claims to unpack to {size} bytes")
         data = zstandard.ZstdDecompressor().decompress(packed)
-        return Rollout(entry, msgspec.json.decode(data, type=_Frame))
+        return Rollout(entry, decode(data, _Frame))
     except (OSError, ValueError, zstandard.ZstdError, MemoryError, RecursionError) as error:
         return Rollout(entry, _Frame(), f"{path.name} at {entry.offset}: {error}")
 

@@ -1,0 +1,169 @@
+"""What agents did is read alike from every harness's messages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lego_tui.actions import LETTERS, actions
+from lego_tui.behaviours.acts import calls_of
+from lego_tui.behaviours.shell import KINDS, acts_of
+from lego_tui.behaviours.table9 import Behaviour, behaviour_of, pass_rates, table9
+
+Message = dict[str, Any]
+
+
+def call(name: str, arguments: object, result: str = "ok", **more: Any) -> list[Message]:
+    function = {"name": name, "arguments": arguments}
+    said = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": f"{name}{arguments}", "function": function}],
+    }
+    return [said, {"role": "tool", "tool_call_id": f"{name}{arguments}", "content": result, **more}]  # fmt: skip
+
+
+def flat(*parts: list[Message]) -> list[Message]:
+    return [{"role": "user", "content": "repair it"}, *(message for part in parts for message in part)]
+
+
+def bash(command: str, code: int = 0) -> list[Message]:
+    return call("bash", {"command": command}, json.dumps({"returncode": code, "output": "x"}))
+
+
+ANSWER = [{"role": "assistant", "content": "Done."}]
+SAME = {
+    "mini-swe-agent": flat(
+        bash("ls src && cat src/a.py"), bash("python -m pytest -q", 1), bash("sed -i 's/1/2/' src/a.py"),
+        bash("cd src; sed -n 1,9p a.py"), bash("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"),
+    ),
+    "claude-code": flat(
+        call("Glob", {"pattern": "src/*"}), call("Read", {"file_path": "/w/src/a.py"}),
+        call("Bash", {"command": "python -m pytest -q"}, "Exit code 1\n1 failed"),
+        call("Edit", {"file_path": "/w/src/a.py", "old_string": "1", "new_string": "2"}),
+        call("Read", {"file_path": "src/a.py"}), ANSWER,
+    ),
+    "opencode": flat(
+        call("list", {"path": "src"}), call("read", {"filePath": "src/a.py"}),
+        call("bash", {"command": "pytest"}, "1 failed\nexit code: 1"),
+        call("edit", {"filePath": "src/a.py"}), call("read", {"filePath": "src/a.py"}), ANSWER,
+    ),
+    "codex": flat(
+        call("exec_command", {"cmd": ["bash", "-lc", "rg x src | head; cat src/a.py"]}),
+        call("exec_command", {"cmd": "pytest -q"}, "Process exited with code 1"),
+        call("apply_patch", "*** Begin Patch\n*** Update File: src/a.py\n@@\n-1\n+2\n*** End Patch"),
+        call("exec_command", {"cmd": "nl -ba src/a.py"}), ANSWER,
+    ),
+    "openhands": flat(
+        call("terminal", {"command": "find src"}), call("file_editor", {"command": "view", "path": "/w/src/a.py"}),
+        call("terminal", {"command": "cd /w && python -m unittest"}, "FAILED\n[exit code: 1]"),
+        call("file_editor", {"command": "str_replace", "path": "/w/src/a.py"}),
+        call("file_editor", {"command": "view", "path": "/w/src/a.py"}), call("finish", {"message": "done"}),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("harness", SAME)
+def test_the_same_work_is_the_same_behaviour_in_every_harness(harness: str) -> None:
+    seen = behaviour_of(SAME[harness], harness=harness, is_completed=True)
+    assert (seen.files_explored, seen.num_failed, seen.num_malformed) == (1, 1, 0)
+    assert seen.reads_back
+    assert seen.runs_tests
+    assert seen.finishes
+    assert seen.reproduces
+
+
+@pytest.mark.parametrize(
+    ("command", "kinds"),
+    [
+        ("cat > a.py <<'EOF'\nimport os; rm -rf x && pytest\nEOF", ["edit"]),
+        ("python - <<EOF\nopen('a.py', 'w').write('x')\nEOF", ["edit"]),
+        ("python -c 'print(1)'", ["execute"]),
+        ("PYTHONPATH=. timeout 60 python -m pytest tests 2>&1 | tail -5", ["test", "read"]),
+        ("grep -rn 'a && b; c' src", ["explore"]),
+        ("git diff > /dev/null; git log", ["read", "explore"]),
+        ("echo 'pytest' # pytest", ["run"]),
+        ("pip install pytest", ["run"]),
+        ("sed -i.bak 's/a/b/' x.py; make check", ["edit", "test"]),
+        ("cat <<'A' | git apply\n+++ b/x.py\nA", ["read", "edit"]),
+        ("echo it's unclosed", ["run"]),
+        ("", ["run"]),
+    ],
+)
+def test_a_command_line_is_what_each_of_its_commands_does(command: str, kinds: list[str]) -> None:
+    assert [act.kind for act in acts_of(command)] == kinds
+
+
+def test_files_are_named_as_the_command_names_them() -> None:
+    assert acts_of("head -n 20 a.py b.py")[0].paths == ("a.py", "b.py")
+    assert acts_of("sed -n 1,9p a.py")[0].paths == ("a.py",)
+    assert acts_of("sed -i 's/a/b/' a.py")[0].paths == ("a.py",)
+    assert acts_of("echo 1 >> log.txt")[0].paths == ("log.txt",)
+
+
+@pytest.mark.parametrize(
+    ("harness", "message"),
+    [
+        ("claude-code", call("Bash", {"__unparsedToolInput": {"raw": "{"}})),
+        ("claude-code", call("Edit", {}, "<tool_use_error>InputValidationError: Edit failed</tool_use_error>")),
+        ("opencode", call("invalid", {"tool": "x", "error": "y"})),
+        ("openhands", call("terminal", {"_openhands_malformed_tool_call": True})),
+        ("mini-swe-agent", [{"role": "assistant", "content": 'so <tool_call>{"name": "ba'}]),
+        ("mini-swe-agent", [{"role": "assistant", "content": "?"}, {"role": "user", "content": "No tool calls found"}]),
+    ],
+)  # fmt: skip
+def test_a_call_that_could_not_be_read_is_malformed_and_no_act(harness: str, message: list[Message]) -> None:
+    (found,) = calls_of(flat(message), harness)
+    assert found.is_malformed
+    assert not found.acts
+    assert actions(flat(message), harness)[0].kind == "malformed"
+
+
+def test_what_did_not_happen_is_not_claimed() -> None:
+    seen = behaviour_of(flat(bash("cat a.py"), bash("sed -i s/a/b/ b.py"), bash("pytest")), harness="mini-swe-agent", is_completed=True)  # fmt: skip
+    assert not seen.reads_back  # it read another file
+    assert not seen.reproduces  # the tests came behind the edit
+    assert not seen.finishes
+    cut = behaviour_of(SAME["claude-code"], harness="claude-code", is_completed=False)
+    assert not cut.finishes
+
+
+def test_table_nine_counts_over_the_right_rollouts() -> None:
+    def rollout(**changes: Any) -> Behaviour:
+        base: dict[str, Any] = {"num_calls": 4, "num_malformed": 0, "num_failed": 0, "reads_back": False, "runs_tests": True, "files_explored": 2, "finishes": True, "reproduces": False}  # fmt: skip
+        return Behaviour(**base | changes)
+
+    table = table9([(rollout(num_failed=1), True), (rollout(num_failed=2), None), (rollout(num_malformed=1, files_explored=4, reads_back=True), False)])  # fmt: skip
+    assert (table.n, table.solves_despite_failure, table.runs_tests) == (3, 1.0, 1.0)
+    assert table.malformed == pytest.approx(1 / 12)
+    assert table.files_explored == pytest.approx(8 / 3)
+    assert table.reads_back == pytest.approx(1 / 3)
+    assert table9([]).runs_tests is None
+    assert pass_rates([[True, False], [True, True], [False, False], []]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))  # fmt: skip
+
+
+JSON = st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["function", "name", "arguments", "command", "path", "text", "id", "x"]), inner, max_size=4), max_leaves=12)  # fmt: skip
+MESSAGES = st.lists(
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["assistant", "tool", "user"])},
+        optional={"content": JSON, "tool_calls": JSON, "tool_call_id": JSON},
+    ),
+    max_size=5,
+)
+
+
+@given(MESSAGES, st.sampled_from([*SAME, "other"]))
+def test_whatever_a_message_holds_it_is_read_without_a_crash(messages: list[Message], harness: str) -> None:
+    assert behaviour_of(messages, harness=harness, is_completed=True).num_calls >= 0
+    assert all(action.kind in LETTERS for action in actions(messages, harness))
+
+
+@given(st.text(max_size=60) | st.text(alphabet="ab '\"<>|&;$()\n\\-/.", max_size=60))
+def test_whatever_a_command_line_holds_it_is_at_least_one_act(command: str) -> None:
+    found = acts_of(command)
+    assert found
+    assert all(act.kind in KINDS for act in found)
