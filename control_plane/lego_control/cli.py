@@ -16,6 +16,7 @@ import click
 from lego_control import lifecycle, operate, redteam, sandboxes, traffic, watching
 from lego_control.ci import commands as ci_commands
 from lego_control.export import export
+from lego_control.report import command as report_command
 from lego_control.tiny_harness import TINY_HARNESS
 from lego_harness.errors import LegoError, UsageError
 
@@ -57,6 +58,7 @@ def _fail(message: str, exit_code: int) -> int:
         *sandboxes.COMMANDS,
         *lifecycle.COMMANDS,
         *operate.COMMANDS,
+        *report_command.COMMANDS,
         export,
         redteam.redteam,
     ],

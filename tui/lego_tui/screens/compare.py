@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, cast
 
 import numpy as np
 from rich.text import Text
 from textual.app import ComposeResult
 
+from lego_tui.differences import differences
 from lego_tui.feed.run import RunFeed
 from lego_tui.metrics import names, series, show
 from lego_tui.safe import fit, one_line
@@ -79,23 +79,6 @@ class ComparePage(Page):
         if number < len(self._rows) and not self._rows[number][0].startswith("recipe "):
             self.state.metric = self._rows[number][0]
             self._chart(self._runs())
-
-
-def differences(runs: list[RunFeed]) -> list[tuple[str, list[Any]]]:
-    """Keys of the recipes that differ, with each run's value."""
-    flat: list[dict[str, Any]] = [
-        {
-            f"{section}.{key}": value
-            for section, table in run.recipe.items()
-            if isinstance(table, dict)
-            for key, value in cast(dict[str, Any], table).items()
-        }
-        for run in runs
-    ]
-    keys = sorted(set[str]().union(*flat))
-    return [
-        (key, [f.get(key, "–") for f in flat]) for key in keys if len({repr(f.get(key)) for f in flat}) > 1
-    ]
 
 
 def _late(values: np.ndarray) -> float:

@@ -1,0 +1,181 @@
+"""`lego report`, `lego compare`, `lego review`: their options, nothing else. What they need is imported when they run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from lego_harness.errors import InfrastructureError, UsageError
+
+if TYPE_CHECKING:
+    from lego_control.report.parts import Part
+
+MAX_RUNS = 8
+RUNS_DIR = Path("runs")
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--html", type=FILE, metavar="F", help="Write one self-contained HTML file.")
+@click.option("--md", type=FILE, metavar="F", help="Write Markdown.  [default: to the terminal]")
+@click.option("--only", metavar="A,B", help="Some parts: table3,fig5,…  [default: all]")
+@click.option("--json", "for_programs", is_flag=True, help="The parts as one JSON object.")
+def report(run: Path | None, html: Path | None, md: Path | None, only: str | None, for_programs: bool) -> int:
+    """The paper's tables and figures, computed for a RUN. Without RUN the newest in ./runs."""
+    from lego_control.report.make import make
+    from lego_control.report.source import Source
+    from lego_core.store import newest_run
+
+    root = _run(run or newest_run(RUNS_DIR))
+    wanted = [name.strip() for name in (only or "").split(",") if name.strip()]
+    source = Source(root)
+    return _tell(f"{source.feed.name}: {source.feed.status}", make(source, wanted), html, md, for_programs)
+
+
+@click.command()
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--html", type=FILE, metavar="F", help="Write one self-contained HTML file.")
+@click.option("--md", type=FILE, metavar="F", help="Write Markdown.  [default: to the terminal]")
+@click.option("--json", "for_programs", is_flag=True, help="The parts as one JSON object.")
+def compare(runs: tuple[Path, ...], html: Path | None, md: Path | None, for_programs: bool) -> int:
+    """Lay RUNS over each other: recipes, curves, last steps, and the tasks that both met."""
+    from lego_control.report.compare import parts
+    from lego_tui.feed.run import RunFeed
+
+    if not 2 <= len(runs) <= MAX_RUNS:
+        raise UsageError(f"lego compare got {len(runs)} runs, expected 2 to {MAX_RUNS}")
+    feeds = [RunFeed(_run(root)) for root in runs]
+    for feed in feeds:
+        feed.poll()
+        while feed.is_behind:
+            feed.poll()
+    return _tell(" against ".join(feed.name for feed in feeds), parts(feeds), html, md, for_programs)
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--label", "rollout", metavar="ROLLOUT", help="Say what a rollout is, with --as.")
+@click.option(
+    "--as", "label", type=click.Choice(["fine", "hacked", "broken_task", "broken_grader", "odd"]),
+    help="What it is.",
+)  # fmt: skip
+@click.option("--exclude", is_flag=True, help="Its task should leave the pool.")
+@click.option("--note", default="", help="Why.")
+@click.option("--export", "out", type=FILE, metavar="F", help="Write all labels as JSON lines.")
+@click.option("--json", "for_programs", is_flag=True, help="One JSON object a line.")
+def review(
+    run: Path,
+    limit: int,
+    rollout: str | None,
+    label: str | None,
+    exclude: bool,
+    note: str,
+    out: Path | None,
+    for_programs: bool,
+) -> int:
+    """What a person should look at in a RUN; or label one rollout, for good."""
+    from lego_control.report.review import read_labels
+    from lego_core.store.json_records import to_json
+
+    root = _run(run)
+    if rollout is not None:
+        if label is None:
+            raise UsageError("--label names a rollout; say what it is with --as")
+        return _label(root, rollout, label, exclude, note)
+    if out is not None:
+        told = "".join(json.dumps(to_json(said)) + "\n" for said in read_labels(root))
+        _write(out, told)
+        return 0
+    return _queue(root, limit, for_programs)
+
+
+def _queue(root: Path, limit: int, for_programs: bool) -> int:
+    from lego_control.report.review import queue, read_labels
+    from lego_control.report.source import Source
+    from lego_core.store.json_records import to_json
+    from lego_tui.safe import one_line
+
+    found = queue(Source(root), read_labels(root))
+    for item in found[:limit]:
+        if for_programs:
+            click.echo(json.dumps(to_json(item)))
+        else:
+            reward = "none" if item.reward is None else f"{item.reward:g}"
+            head = f"{item.rollout}  reward {reward}  {item.task}" + (
+                f"  [{item.label}]" if item.label else ""
+            )
+            click.echo("\n    ".join([one_line(head, 160), *item.reasons]))
+    if not for_programs:
+        click.echo(f"{len(found)} to look at; lego review RUN --label ROLLOUT --as fine|hacked|… --note WHY")
+    return 0
+
+
+def _label(root: Path, rollout: str, label: str, exclude: bool, note: str) -> int:
+    from lego_control.control import myself
+    from lego_control.report.review import MAX_NOTE, Label, add_label, now
+    from lego_tui.feed.run import RunFeed
+
+    feed = RunFeed(root)
+    feed.poll()
+    while feed.is_behind:
+        feed.poll()
+    entry = feed.index.find(rollout)
+    if entry is None:
+        raise UsageError(f"{root} holds no rollout {rollout!r}; lego review {root} lists some")
+    said = Label(
+        rollout=rollout, task=entry.task, label=label, exclude=exclude, note=note[:MAX_NOTE], who=myself(), time=now()
+    )  # fmt: skip
+    add_label(root, said)
+    click.echo(
+        f"{rollout} is labelled {label}" + (f"; {entry.task} should leave the pool" if exclude else "")
+    )
+    return 0
+
+
+def _run(root: Path) -> Path:
+    if not (root / "run.json").is_file():
+        raise UsageError(f"{root} is no run: it has no run.json; expected a folder made by lego train")
+    return root
+
+
+def _tell(title: str, parts: Sequence[Part], html: Path | None, md: Path | None, for_programs: bool) -> int:
+    if html:
+        from lego_control.report.page import page
+
+        _write(html, page(title, parts))
+    if md or not (html or for_programs):
+        from lego_control.report.markdown import markdown
+
+        text = markdown(title, parts)
+        _write(md, text) if md else click.echo(text, nl=False)
+    if for_programs:
+        from lego_core.store.json_records import to_json
+
+        click.echo(json.dumps({"run": title, "parts": [_plain(to_json(part)) for part in parts]}))
+    return 0
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InfrastructureError(f"{path}: the report cannot be written: {error.strerror}") from error
+    click.echo(f"{path}  {path.stat().st_size / 1000:.0f} kB", err=True)
+
+
+def _plain(value: Any) -> Any:
+    """Null for what JSON has no number for."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in cast(dict[str, Any], value).items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in cast(list[Any], value)]
+    return None if value in ("NaN", "Infinity", "-Infinity") else value
+
+
+COMMANDS = [report, compare, review]

@@ -1,0 +1,127 @@
+"""Parts that are read off the step records: curves, agreement, routes, the schedule, the verdict."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lego_control.report.parts import Figure, Part, figure, lines, percent, table
+from lego_control.report.source import Source
+from lego_core.health.findings import number
+from lego_tui.feed.steps import Series
+from lego_tui.health import findings, level, verdict
+from lego_tui.metrics import series
+
+
+def summary(source: Source) -> Part:
+    """What the detectors say, first of all."""
+    run = source.feed
+    found = [(level(f), f.line) for f in findings(run)]
+    causes = [(h.name, h.text, h.next_check) for h in run.diagnosis.hypotheses]
+    notes = [("note", text) for text in (*run.diagnosis.data_quality, run.newer, run.reason) if text]
+    if run.num_broken or source.num_broken:
+        notes.append(("note", f"{run.num_broken} lines and {source.num_broken} rollouts could not be read"))
+    return Part(
+        id="summary",
+        title=f"Verdict: {verdict(run)}",
+        says=f"{run.status}, {len(run.steps)} of {run.total_steps or '?'} steps, {len(source.trained):,} training "
+        f"rollouts, {len(source.opened):,} of them opened for this report.",
+        tables=(
+            table(("level", "finding"), [*found, *notes] or [("–", "nothing stands out")]),
+            *([table(("what may be behind it", "", "next"), causes)] if causes else []),
+        ),
+    )
+
+
+def training(source: Source) -> Part:
+    """Figure 3."""
+    run = source.feed
+    panels = (
+        ("reward", {"training reward": "reward_mean", "held-out solve rate": "heldout"}),
+        ("entropy", {"policy entropy": "entropy"}),
+        ("tokens", {"response length": "tokens per rollout"}),
+    )
+    figures = [_over_steps(source, {n: series(run, s) for n, s in names.items()}, y) for y, names in panels]
+    return Part(
+        id="fig3",
+        title="Training curves (Figure 3)",
+        figures=tuple(f for f in figures if f.curves),
+        missing="" if len(run.steps) else "steps.jsonl has no step yet",
+    )
+
+
+def alignment(source: Source) -> Part:
+    """Table 3."""
+    steps = source.feed.steps
+    r, k3, gap = (steps.series(name) for name in ("pearson_r", "k3", "mean_abs_dlogp"))
+    is_there = np.isfinite(r).any()
+    row = (_median(r), 1e3 * _median(k3), *(1e3 * _quantile(gap, q) for q in (0.5, 0.9, 0.99)))
+    return Part(
+        id="table3",
+        title="Rollout-to-training alignment (Table 3)",
+        says="Medians over the steps that trained. The last columns are quantiles over steps of the mean over tokens "
+        "of |Δlogp|; the paper's are over trajectories, which a run does not record.",
+        tables=(table(("Pearson r", "KL (k3) ×10⁻³", "|Δlogp| ×10⁻³ p50", "p90", "p99"), [row]),) if is_there else (),
+        missing="" if is_there else "a step that trained: without one nothing is compared",
+    )  # fmt: skip
+
+
+def replay(source: Source) -> Part:
+    """Table 7."""
+    steps = source.feed.steps
+    names = ("pearson_r", "expert_overlap", "top1_agreement", "routing_coverage")
+    values = [_median(steps.series(name)) for name in names]
+    is_there = np.isfinite(values[1])
+    return Part(
+        id="table7",
+        title="Routing replay (Table 7)",
+        says="Medians over steps. Aligned runs of the paper: overlap 0.996, top-1 0.985.",
+        tables=(table(("Pearson r", "expert overlap", "top-1 agreement", "coverage"), [values]),)
+        if is_there
+        else (),
+        missing="" if is_there else "a mixture-of-experts policy with routes replayed",
+    )
+
+
+def evidence(source: Source) -> Part:
+    """Table 8."""
+    rows = [
+        (e.metric, number(e.first), number(e.last), number(e.t), e.n) for e in source.feed.diagnosis.evidence
+    ]
+    return Part(
+        id="table8",
+        title="First five steps against the last five (Table 8)",
+        says="t is the least-squares slope over its standard error, all steps; |t| < 2 is noise. Reported, never a rule.",
+        tables=(table(("metric", "first five", "last five", "t", "steps"), rows),),
+    )  # fmt: skip
+
+
+def schedule(source: Source) -> Part:
+    """Figure 9."""
+    steps = source.feed.steps
+    names = [n for n in steps.names if n.startswith("seconds.") and n != "seconds.total"]
+    curves = {n.removeprefix("seconds."): tuple(np.nan_to_num(steps.series(n)).tolist()) for n in names}
+    drawn = figure("stack", steps.steps, curves, "step", "wall-clock seconds")
+    total = {name: float(np.sum(values)) for name, values in curves.items()}
+    whole = sum(total.values())
+    return Part(
+        id="fig9",
+        title="Schedule: where a step's time goes (Figure 9)",
+        figures=(drawn,) if curves else (),
+        tables=(table(("stage", "seconds", "share"), [(n, t, percent(t / whole)) for n, t in total.items()]),)
+        if whole
+        else (),
+        missing="" if curves else "a recorded step",
+    )
+
+
+def _over_steps(source: Source, curves: dict[str, Series], y: str) -> Figure:
+    return lines(source.feed.steps.steps, {n: v.tolist() for n, v in curves.items()}, "step", y)
+
+
+def _median(values: Series) -> float:
+    return _quantile(values, 0.5)
+
+
+def _quantile(values: Series, q: float) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.quantile(finite, q)) if len(finite) else np.nan

@@ -1,0 +1,232 @@
+"""Parts that are read off rollouts: how they end, where their time goes, what agents do, what they may have gamed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from lego_control.report.parts import Part, figure, lines, percent, table
+from lego_control.report.review import read_labels
+from lego_control.report.source import Opened, Source, solved
+from lego_tui.behaviours.table9 import ROWS, pass_rates, table9
+from lego_tui.feed.index import Entry
+
+BINS = 40
+"""Points along the steps of figures that count rollouts."""
+
+
+def termination(source: Source) -> Part:
+    """Figure 4."""
+    names = [name for name, _ in Counter(e.stop_reason or "?" for e in source.trained).most_common(8)]
+    bins = _bins(source.trained)
+    curves = {
+        name: tuple(sum((e.stop_reason or "?") == name for e in some) / len(some) for _, some in bins)
+        for name in names
+    }
+    drawn = figure("stack", [step for step, _ in bins], curves, "step", "share of rollouts")
+    return Part(
+        id="fig4",
+        title="How rollouts end (Figure 4)",
+        says="Share of started rollouts by stop reason; failures and timeouts are in no batch.",
+        figures=(drawn,) if bins else (),
+        missing="" if bins else "a recorded rollout",
+    )
+
+
+def wall_clock(source: Source) -> Part:
+    """Table 4."""
+    stages: dict[str, list[float]] = {}
+    for opened in source.opened:
+        for stage, seconds in opened.timings.items():
+            if np.isfinite(seconds):
+                stages.setdefault(stage, []).append(seconds)
+    stages.pop("engine", None)  # a part of the agent's time
+    whole = sum(sum(values) for values in stages.values())
+    rows = [
+        (stage, *(float(f) for f in (np.mean(v), *np.quantile(v, (0.5, 0.9, 0.99)))), percent(sum(v) / whole if whole else None))
+        for stage, v in stages.items()
+    ]  # fmt: skip
+    return Part(
+        id="table4",
+        title="Stage wall-clock of a rollout (Table 4)",
+        says=f"Seconds, over {len(source.opened):,} rollouts.",
+        tables=(table(("stage", "mean", "p50", "p90", "p99", "share"), rows),) if rows else (),
+        missing="" if rows else "rollouts with stage timings",
+    )
+
+
+def in_batch(source: Source) -> Part:
+    """Figure 5: first and last epoch where there are several, first and last third of the steps else."""
+    (first, last), what = _two_ends(source)
+    groups = [source.groups(some) for some in (first, last)]
+    size = max((len(g) for some in groups for g in some), default=0)
+    if not size:
+        return Part(id="fig5", title="Successes in a group (Figure 5)", missing="graded groups")
+    curves = {
+        f"{name} {what}": _histogram([sum(bool(solved(e)) for e in g) for g in some], size)
+        for name, some in zip(("first", "last"), groups, strict=True)
+    }
+    dead = [_share([len({solved(e) for e in g}) == 1 for g in some]) for some in groups]
+    return Part(
+        id="fig5",
+        title="Successes in a group (Figure 5)",
+        says="Groups with none or all solved carry no advantage: "
+        f"{percent(dead[0])} in the first {what}, {percent(dead[1])} in the last.",
+        figures=(
+            figure("bars", range(size + 1), curves, "rollouts solved", "share of groups"),
+        ),
+    )  # fmt: skip
+
+
+def integrity(source: Source) -> Part:
+    """Table 6."""
+    counts = Counter((f.what, f.is_recorded) for o in source.opened for f in {(f.what, f.is_recorded): f for f in o.findings}.values())  # fmt: skip
+    n = len(source.opened)
+    rows = [
+        (what, count, percent(count / n), "recorded by the run" if is_recorded else "read off patch or commands")
+        for (what, is_recorded), count in counts.most_common(30)
+    ]  # fmt: skip
+    return Part(
+        id="table6",
+        title="Reward integrity (Table 6)",
+        says=f"Rollouts with a finding, of {n:,} opened. What is read off is a reason to look, no verdict.",
+        tables=(table(("finding", "rollouts", "incidence", "source"), rows or [("none", 0, percent(0.0), "")]),)
+        if n
+        else (),
+        missing="" if n else "recorded rollouts",
+    )  # fmt: skip
+
+
+def labelled(source: Source) -> Part:
+    """What people said of rollouts."""
+    said = read_labels(source.feed.layout.root)
+    rows = [(x.rollout, x.task, x.label, "exclude" if x.exclude else "", x.note, x.who, x.time) for x in said]
+    return Part(
+        id="review",
+        title="Looked at by people",
+        tables=(table(("rollout", "task", "label", "task", "note", "who", "when"), rows[-100:]),)
+        if rows
+        else (),
+        missing="" if rows else "labels: lego review RUN lists what to look at",
+    )
+
+
+def tool_use(source: Source) -> Part:
+    """Figure 8."""
+    rates: dict[str, dict[int, list[bool]]] = {}
+    for entry in source.trained:
+        if (is_solved := solved(entry)) is not None:
+            rates.setdefault(entry.task, {}).setdefault(entry.step, []).append(is_solved)
+    seen = {task: by for task, by in rates.items() if len(by) > 1}
+    change = [(task, _share(by[min(by)]), _share(by[max(by)]), len(by)) for task, by in seen.items()]
+    change.sort(key=lambda row: (row[2] or 0) - (row[1] or 0))
+    moved = [*change[:5], *change[-5:]] if len(change) > 10 else change
+    strips = [(o.entry.id, o.entry.task, percent(o.entry.reward), o.strip) for o in _siblings(source)]
+    tables = [table(("rollout", "task", "reward", "turns"), strips)] if strips else []
+    if moved:
+        rows = [(t, percent(a), percent(b), n) for t, a, b, n in moved]
+        tables.append(table(("task", "first visit", "last visit", "visits"), rows))
+    return Part(
+        id="fig8",
+        title="Tool use of one task's rollouts, and how solve rates moved (Figure 8)",
+        says="A letter a turn: e explore, r read, E edit, T test, x run, F finish, ! failed, ? malformed, · words only. "
+        "Below, the tasks whose solve rate moved most.",
+        tables=tuple(tables),
+        missing="" if tables else "recorded rollouts; solve-rate change needs a task visited twice",
+    )  # fmt: skip
+
+
+def behaviours(source: Source) -> Part:
+    """Table 9 and Figure 12."""
+    first, last = source.ends()
+    before, after = (table9((o.behaviour, o.solved) for o in some) for some in (first, last))
+    rows = [(words, _value(name, getattr(before, name)), _value(name, getattr(after, name))) for name, words in ROWS]  # fmt: skip
+    low, high = source.thirds()
+    groups = [[[bool(solved(e)) for e in g] for g in source.groups(e for e in source.trained if keep(e.step))] for keep in (low.__ge__, high.__le__)]  # fmt: skip
+    (some_a, all_a), (some_b, all_b) = (pass_rates(g) for g in groups)
+    k = max((len(g) for part in groups for g in part), default=0)
+    rows += [(f"coverage pass@{k}", percent(some_a), percent(some_b)), (f"reliability pass^{k}", percent(all_a), percent(all_b))]  # fmt: skip
+    return Part(
+        id="table9",
+        title="Behaviours at both ends of the run (Table 9, Figure 12)",
+        says=f"{before.n} rollouts of the first third of the steps against {after.n} of the last; the definitions are "
+        "in lego_tui/behaviours/table9.py.",
+        tables=(table(("behaviour", "first third", "last third"), rows),) if before.n and after.n else (),
+        missing="" if before.n and after.n else "recorded training rollouts",
+    )
+
+
+def reasoning(source: Source) -> Part:
+    """Figure 11."""
+    some = [o for o in source.opened_evaluations or source.opened if np.isfinite(o.reasoning)]
+    if not any(o.reasoning > 0 for o in some):
+        return Part(
+            id="fig11",
+            title="Reasoning share of the response (Figure 11)",
+            missing="a policy that thinks: no rollout has a reasoning text",
+        )
+    bins = _bins([o.entry for o in some]) if not source.opened_evaluations else []
+    of = {o.entry.id: o for o in some}
+    points = [(step, [of[e.id] for e in part]) for step, part in bins] or [(0, some)]
+    curves: dict[str, Sequence[float]] = {
+        "mean over rollouts": [float(np.mean([o.reasoning for o in part])) for _, part in points],
+        "weighted by characters": [
+            sum(o.reasoning * o.written for o in part) / sum(o.written for o in part) for _, part in points
+        ],
+        "median": [float(np.median([o.reasoning for o in part])) for _, part in points],
+    }
+    cohort = "evaluation" if source.opened_evaluations else "training"
+    return Part(
+        id="fig11",
+        title="Reasoning share of the response (Figure 11)",
+        says=f"Share of characters, over {len(some):,} {cohort} rollouts.",
+        figures=(lines([s for s, _ in points], curves, "step", "share"),),
+    )
+
+
+def _two_ends(source: Source) -> tuple[tuple[list[Entry], list[Entry]], str]:
+    epochs = {(o.entry.step, o.entry.group): o.epoch for o in source.opened}
+    known = sorted(set(epochs.values()))
+    if len(known) > 1:
+        of = [epochs.get((e.step, e.group)) for e in source.trained]
+        ends = [[e for e, epoch in zip(source.trained, of, strict=True) if epoch == which] for which in (known[0], known[-1])]  # fmt: skip
+        return (ends[0], ends[1]), "epoch"
+    low, high = source.thirds()
+    return (
+        [e for e in source.trained if e.step <= low],
+        [e for e in source.trained if e.step >= high],
+    ), "third"
+
+
+def _siblings(source: Source) -> list[Opened]:
+    """The opened group that tells most: mixed rewards, the latest."""
+    groups: dict[tuple[int, str], list[Opened]] = {}
+    for opened in source.opened:
+        groups.setdefault((opened.entry.step, opened.entry.group), []).append(opened)
+    best = max(groups.items(), key=lambda item: (len({o.solved for o in item[1]}), len(item[1]), item[0]), default=None)  # fmt: skip
+    return best[1][:16] if best else []
+
+
+def _bins(entries: Sequence[Entry]) -> list[tuple[int, list[Entry]]]:
+    """Rollouts by step, neighbouring steps together where there are many."""
+    by_step: dict[int, list[Entry]] = {}
+    for entry in entries:
+        by_step.setdefault(entry.step, []).append(entry)
+    steps = sorted(by_step)
+    width = max(-(-len(steps) // BINS), 1)
+    parts = (steps[i : i + width] for i in range(0, len(steps), width))
+    return [(part[0], [e for step in part for e in by_step[step]]) for part in parts]
+
+
+def _histogram(counts: Sequence[int], size: int) -> tuple[float, ...]:
+    return tuple(counts.count(n) / len(counts) if counts else np.nan for n in range(size + 1))
+
+
+def _share(values: Sequence[bool]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _value(name: str, value: float | None) -> str:
+    return f"{value:.2f}" if name == "files_explored" and value is not None else percent(value)
