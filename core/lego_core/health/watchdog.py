@@ -65,10 +65,12 @@ class Watchdog:
 
     def _tell(self, step: int, diagnosis: Diagnosis, policy: WatchdogPolicy, stops: bool) -> None:
         now = {(f.metric, f.detector): f for f in diagnosis.findings}
-        for key in now.keys() - self._raised.keys():
-            self._alert("raised", step, now[key])
-        for key in self._raised.keys() - now.keys():
-            self._alert("cleared", step, self._raised[key])
+        for key, finding in now.items():
+            if key not in self._raised:
+                self._alert("raised", step, finding)
+        for key, finding in self._raised.items():
+            if key not in now:
+                self._alert("cleared", step, finding)
         self._raised = now
         verdict = diagnosis.verdict.value
         self._events.event(HEARTBEAT, step=step, verdict=verdict, action=policy.action, stops=stops)
