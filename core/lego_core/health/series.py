@@ -136,12 +136,12 @@ def row_of(record: StepRecord) -> list[float]:
 
 def from_rows(
     steps: Sequence[int],
-    rows: Sequence[Sequence[float]],
+    rows: Sequence[Sequence[float]] | Floats,
     resumed: Iterable[int] = (),
     heldout: Iterable[Evaluation] = (),
 ) -> Series:
     """The series of rows as `row_of` makes them, in order of their steps."""
-    table = np.array(rows, np.float64).reshape(len(rows), len(COLUMNS))
+    table = np.asarray(rows, np.float64).reshape(len(steps), len(COLUMNS))
     return Series(
         steps=np.array(steps, np.int64),
         columns={name: _column(table[:, i]) for i, name in enumerate(COLUMNS)},

@@ -6,6 +6,7 @@ files hold.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from lego_core.health.findings import Diagnosis
 from lego_core.health.flat import step_record
 from lego_core.health.of_run import diagnose_now
 from lego_core.health.policy import effective_policy, parse_policy
-from lego_core.health.series import Evaluation, Happened, Series, from_rows, resumed_steps, row_of
+from lego_core.health.series import COLUMNS, Evaluation, Happened, Series, from_rows, resumed_steps, row_of
 from lego_harness.errors import UsageError
 from lego_tui.feed.steps import Columns
 
@@ -26,16 +27,20 @@ class Measured:
     """What each step measured, a few hundred bytes of it."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, list[float]] = {}
+        self._place: dict[int, int] = {}
+        self._numbers = array("d")
 
     def add(self, step: int, flat: Mapping[str, float]) -> None:
         """Take a step; one that was done again replaces the earlier."""
-        self._rows[step] = row_of(step_record(step, flat))
+        row = array("d", row_of(step_record(step, flat)))
+        at = self._place.setdefault(step, len(self._place)) * len(row)
+        self._numbers[at : at + len(row)] = row
 
     def series(self, events: Sequence[Happened], heldout: Columns) -> Series:
         """Everything so far, in order of the steps."""
-        steps = sorted(self._rows)
-        return from_rows(steps, [self._rows[s] for s in steps], resumed_steps(events), _evaluations(heldout))
+        steps = sorted(self._place)
+        rows = np.array(self._numbers).reshape(len(steps), len(COLUMNS))[[self._place[s] for s in steps]]
+        return from_rows(steps, rows, resumed_steps(events), _evaluations(heldout))
 
 
 def diagnosis_of(
