@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lego_control import lifecycle, operate, redteam, sandboxes, traffic, watching
+from lego_control import auditing, lifecycle, operate, redteam, sandboxes, traffic, watching
 from lego_control.ci import commands as ci_commands
 from lego_control.export import export
 from lego_control.report import command as report_command
@@ -135,15 +135,18 @@ def tiny_model(harness: str, seed: int, out: Path | None, sandbox: str) -> int:
     return run_module("lego_core.tiny", ["--fresh", *chosen])
 
 
-@lego.command()
+@lego.group(invoke_without_command=True, commands=[auditing.audit])
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("tasks"), show_default=True, help="Folder."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--prove", is_flag=True, help="Prove each task: untouched earns 0, its solution earns 1.")
 @click.option("--sandbox", type=SANDBOXES, default="auto", show_default=True, help="Where tasks are proven.")
-def tasks(out: Path, seed: int, prove: bool, sandbox: str) -> int:
-    """Generate the repair tasks that quickstart trains on."""
+@click.pass_context
+def tasks(context: click.Context, out: Path, seed: int, prove: bool, sandbox: str) -> int:
+    """Generate the repair tasks that quickstart trains on, or audit a pool."""
+    if context.invoked_subcommand is not None:
+        return 0
     from lego_control.pool import make_pool
 
     recipe = _builtin_recipe("quickstart")

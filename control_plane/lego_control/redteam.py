@@ -7,10 +7,8 @@ what one left that was killed goes when the next begins. What an attempt is, is 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import secrets
-import signal
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,13 +17,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lego_control.ending import run_to_its_end
+
 if TYPE_CHECKING:
     from lego_harness.redteam.cheat import Cheat
     from lego_harness.redteam.run import Attempt
     from lego_harness.redteam.table import Row
     from lego_harness.types import Task
 
-_ENDED = 128 + signal.SIGTERM
 SANDBOXES = click.Choice(["auto", "docker", "bubblewrap"])
 
 
@@ -47,10 +46,7 @@ def redteam(
     with tempfile.TemporaryDirectory(prefix="lego-redteam-") as scratch:
         pool, defects = _targets(tasks, Path(scratch))
         wanted = {} if names else defects
-        try:
-            return asyncio.run(_run(pool, wanted, backend, _chosen(names), undefended, for_programs))
-        except asyncio.CancelledError:
-            return _ENDED
+        return run_to_its_end(_run(pool, wanted, backend, _chosen(names), undefended, for_programs))
 
 
 def _targets(folder: Path | None, scratch: Path) -> tuple[Sequence[Task], dict[tuple[str, str], Task]]:
@@ -87,7 +83,6 @@ async def _run(
     from lego_harness.redteam.undefended import is_fooled
     from lego_harness.sandbox.choose import choose_backend
 
-    _end_on_signals()
     backend = choose_backend(backend_name)
     await backend.check()
     await backend.reap()
@@ -114,14 +109,6 @@ async def _run(
         for row in table(done, fooled):
             click.echo(_row(row))
     return int(any(attempt.result.is_bad for attempt in done))
-
-
-def _end_on_signals() -> None:
-    """Told to end, the run is cancelled: every sandbox that is open is closed. Ctrl-C does that by itself."""
-    task = asyncio.current_task()
-    assert task is not None
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 def _line(attempt: Attempt) -> str:

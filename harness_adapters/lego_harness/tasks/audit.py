@@ -1,0 +1,87 @@
+"""Whether a pool's tasks can be trusted with rewards: graded again and again, as a run would.
+
+    untouched ─▶ 0, 0, 0      reference solution ─▶ 1, 1, 1      the same outcomes each time      no task twice
+
+Invariant: every grading is the grader's own, contradictions and all, so that what passes here is what a rollout
+meets; only what the reference must pass is remembered from earlier runs. A fault is a reason to leave the task
+out, never a reward. `proof.py` is the quick form that every run begins with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lego_harness.errors import GraderError
+from lego_harness.grading.grader import Grader
+from lego_harness.grading.reference import prepared_tree, solved_tree
+from lego_harness.sandbox.base import SandboxBackend
+from lego_harness.tasks.folder import tree_files
+from lego_harness.text import one_line
+from lego_harness.types import Grade, Task
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Audit:
+    """What was found of one task."""
+
+    task_id: str
+    faults: tuple[str, ...]
+    """Reasons to leave it out, one line each; none where it is sound."""
+    grading_s: float | None
+    """Mean seconds of a grading; None where none was carried out."""
+
+
+async def audit(
+    tasks: Sequence[Task], backend: SandboxBackend, *, repeat: int, label: str
+) -> AsyncIterator[Audit]:
+    """An audit per task, in order; `repeat` gradings of each tree."""
+    grader, first = Grader(backend, label=label), dict[str, str]()
+    for task in tasks:
+        twin = first.setdefault(_content(task), task.id)
+        if twin != task.id:
+            yield Audit(task_id=task.id, faults=(f"the same as {twin}",), grading_s=None)
+            continue
+        try:
+            yield await _audit_one(task, grader, backend, repeat, label)
+        except GraderError as error:
+            yield Audit(task_id=task.id, faults=(one_line(str(error)),), grading_s=None)
+
+
+async def _audit_one(task: Task, grader: Grader, backend: SandboxBackend, repeat: int, label: str) -> Audit:
+    trees: dict[str, tuple[float, Mapping[str, bytes]]] = {
+        "untouched": (0.0, await prepared_tree(task, backend, label=label)),
+        "the reference solution": (1.0, await solved_tree(task, backend, label=label)),
+    }
+    faults, seconds = list[str](), list[float]()
+    for name, (wanted, tree) in trees.items():
+        grades = [await grader.grade(task, tree) for _ in range(repeat)]
+        faults += _faults(name, wanted, grades)
+        seconds += [grade.duration_s for grade in grades]
+    return Audit(task_id=task.id, faults=tuple(faults), grading_s=sum(seconds) / len(seconds))
+
+
+def _faults(name: str, wanted: float, grades: Sequence[Grade]) -> list[str]:
+    faults: list[str] = []
+    wrong = [grade for grade in grades if grade.reward != wanted]
+    if wrong:
+        said = f": {one_line(wrong[0].detail, limit=200)}" if wrong[0].detail else ""
+        faults.append(
+            f"{name} earned {wrong[0].reward:g} in {len(wrong)} of {len(grades)} gradings, expected {wanted:g}{said}"
+        )
+    unstable = {
+        test for grade in grades for test in grade.tests if grade.tests[test] != grades[0].tests.get(test)
+    }
+    if unstable:
+        faults.append(f"{name}: {min(unstable)} and {len(unstable) - 1} more differ between equal gradings")
+    return faults
+
+
+def _content(task: Task) -> str:
+    """Digest of what an agent is given and what its work is judged by; names aside."""
+    digest = hashlib.sha256(task.instruction.encode())
+    for root in (task.workspace, task.tests):
+        for name, content in tree_files(root).items():
+            digest.update(f"{root.name}/{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()

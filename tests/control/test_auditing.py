@@ -1,0 +1,59 @@
+"""`lego tasks audit` says which tasks cannot be trusted with rewards, and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lego_control.cli import main
+from tests.support.repair_task import FIXED, TESTS, write_files
+
+SHAKY = """
+
+def test_shaky():
+    import os
+    assert os.urandom(1)[0] >= 128 or not os.urandom(1)[0] % 2
+"""
+
+
+def audited(pool: Path, capsys: pytest.CaptureFixture[str], repeat: int = 2) -> tuple[int, dict[str, str]]:
+    code = main(["tasks", "audit", str(pool), "--repeat", str(repeat), "--sandbox", "bubblewrap", "--json"])
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return code, {one["task_id"]: "; ".join(one["faults"]) for one in found}
+
+
+@pytest.mark.slow
+def test_sound_solved_unsolvable_and_repeated_tasks_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_files(tmp_path / "a-sound")
+    write_files(tmp_path / "b-again")
+    write_files(tmp_path / "c-solved", **{"environment/repo/calc.py": FIXED})
+    write_files(tmp_path / "d-unsolved", **{"solution/solve.sh": "true\n", "instruction.md": "Another."})
+    code, faults = audited(tmp_path, capsys)
+    assert code == 1
+    assert faults["a-sound"] == ""
+    assert faults["b-again"] == "the same as a-sound"
+    assert "untouched earned 1 in 2 of 2 gradings, expected 0" in faults["c-solved"]
+    assert "reference solution does not pass" in faults["d-unsolved"]
+
+
+def test_a_pool_of_sound_tasks_passes_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_files(tmp_path / "good")
+    assert main(["tasks", "audit", str(tmp_path), "--repeat", "1", "--sandbox", "bubblewrap"]) == 0
+    assert "1 of 1 tasks are sound, 1 gradings of each tree" in capsys.readouterr().out
+
+
+def test_no_pool_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tasks", "audit", str(tmp_path / "none"), "--sandbox", "bubblewrap"]) == 2
+    assert "expected a folder that holds task folders" in capsys.readouterr().err
+
+
+@pytest.mark.soak
+def test_a_test_that_passes_now_and_then_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_files(tmp_path / "shaky", **{"tests/test_hidden.py": TESTS + SHAKY})
+    code, faults = audited(tmp_path, capsys, repeat=12)
+    assert code == 1
+    assert faults["shaky"]
