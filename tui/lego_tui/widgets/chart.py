@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -71,8 +73,11 @@ class Chart(Widget):
             place = 1 - y / max(height - 1, 1)
             label = self._label(scale.value(place)) if y in (0, height // 2, height - 1) else ""
             line = Text(f"{label[: _AXIS - 2]:>{_AXIS - 2}} ┤", self._dim, end="")
-            for x in range(width):
-                line.append(*self._cell(layers, x, y, mark))
+            cells = (self._cell(layers, x, y, mark) for x in range(width))
+            for style, run in itertools.groupby(
+                cells, key=operator.itemgetter(1)
+            ):  # a span costs, a cell does not
+                line.append("".join(char for char, _ in run), style)
             lines.append(line)
         lines.append(self._axis(width, mark))
         return Text("\n").join(lines)
@@ -80,7 +85,7 @@ class Chart(Widget):
     def _cell(self, layers: list[list[str]], x: int, y: int, mark: int) -> tuple[str, Style]:
         for layer, drawn in zip(layers, self._curves, strict=True):
             if layer[y][x] != " ":
-                return layer[y][x], drawn.style + (Style(bold=True) if x == mark else Style())
+                return layer[y][x], drawn.style + Style(bold=True) if x == mark else drawn.style
         return ("│", self._dim) if x == mark else (" ", self._dim)
 
     def _title(self) -> Text:
