@@ -35,12 +35,11 @@ def summary(source: Source) -> Part:
 def training(source: Source) -> Part:
     """Figure 3."""
     run = source.feed
-    panels = (
-        ("reward", {"training reward": "reward_mean", "held-out solve rate": "heldout"}),
-        ("entropy", {"policy entropy": "entropy"}),
-        ("tokens", {"response length": "tokens per rollout"}),
+    figures = (
+        _rewards(source),
+        _over_steps(source, {"policy entropy": series(run, "entropy")}, "entropy"),
+        _over_steps(source, {"response length": series(run, "tokens per rollout")}, "tokens"),
     )
-    figures = [_over_steps(source, {n: series(run, s) for n, s in names.items()}, y) for y, names in panels]
     return Part(
         id="fig3",
         title="Training curves (Figure 3)",
@@ -54,7 +53,7 @@ def alignment(source: Source) -> Part:
     steps = source.feed.steps
     r, k3, gap = (steps.series(name) for name in ("pearson_r", "k3", "mean_abs_dlogp"))
     is_there = np.isfinite(r).any()
-    row = (_median(r), 1e3 * _median(k3), *(1e3 * _quantile(gap, q) for q in (0.5, 0.9, 0.99)))
+    row = (f"{_median(r):.5f}", 1e3 * _median(k3), *(1e3 * _quantile(gap, q) for q in (0.5, 0.9, 0.99)))
     return Part(
         id="table3",
         title="Rollout-to-training alignment (Table 3)",
@@ -69,8 +68,8 @@ def replay(source: Source) -> Part:
     """Table 7."""
     steps = source.feed.steps
     names = ("pearson_r", "expert_overlap", "top1_agreement", "routing_coverage")
-    values = [_median(steps.series(name)) for name in names]
-    is_there = np.isfinite(values[1])
+    values = [f"{_median(steps.series(name)):.4f}" for name in names]
+    is_there = np.isfinite(steps.series("expert_overlap")).any()
     return Part(
         id="table7",
         title="Routing replay (Table 7)",
@@ -112,6 +111,17 @@ def schedule(source: Source) -> Part:
         else (),
         missing="" if curves else "a recorded step",
     )
+
+
+def _rewards(source: Source) -> Figure:
+    """Both rates at the steps they were measured at: an evaluation may come before the first step."""
+    run = source.feed
+    x = sorted({*run.steps.steps, *run.heldout.steps})
+    curves = {
+        "training reward": [run.steps.at(step, "reward_mean") for step in x],
+        "held-out solve rate": [run.heldout.at(step, "solve_rate") for step in x],
+    }
+    return lines(x, curves, "step", "reward")
 
 
 def _over_steps(source: Source, curves: dict[str, Series], y: str) -> Figure:

@@ -27,6 +27,7 @@ def svg(figure: Figure) -> str:
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import MaxNLocator
 
     plain: Any = mpl
     with plain.rc_context(_STYLE), warnings.catch_warnings():
@@ -35,6 +36,8 @@ def svg(figure: Figure) -> str:
         FigureCanvasSVG(canvas)
         axes: Any = canvas.add_subplot()
         _draw(axes, figure)
+        if figure.kind != "bars":
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel(figure.x_label)
         axes.set_ylabel(figure.y_label)
         axes.spines[["top", "right"]].set_visible(False)

@@ -59,10 +59,12 @@ def test_the_numbers_are_those_of_the_run(tmp_path: Path, capsys: Said) -> None:
             writer.append_step(step(number, k3=0.002))
         run = writer.layout.root
     parts = parts_of(["report", str(run)], capsys)
-    assert parts["table3"]["tables"][0]["rows"] == [["1", "2", "0.001", "0.001", "0.001"]]
+    assert parts["table3"]["tables"][0]["rows"] == [["0.99999", "2", "0.001", "0.001", "0.001"]]
     assert cells(parts["table4"])["agent"] == ["3", "3", "3", "3", "75.0 %"]
-    curves = parts["fig3"]["figures"][0]["curves"]
-    assert curves["training reward"] == pytest.approx([0.1 * n for n in range(1, 7)])
+    rewards = parts["fig3"]["figures"][0]
+    assert rewards["x"] == list(range(7))
+    assert rewards["curves"]["training reward"][1:] == pytest.approx([0.1 * n for n in range(1, 7)])
+    assert rewards["curves"]["held-out solve rate"] == [0.25, *[None] * 6]
     table9 = cells(parts["table9"])
     assert table9["coverage pass@2"] == ["100.0 %", "100.0 %"]
     assert table9["reliability pass^2"] == ["0.0 %", "100.0 %"]

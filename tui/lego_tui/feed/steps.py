@@ -45,6 +45,10 @@ class Columns:
         """Step numbers in the order of the rows."""
         return self._numbers
 
+    def row(self, step: int | None) -> int:
+        """Row of a step; −1 where there is none."""
+        return -1 if step is None else self._row.get(step, -1)
+
     def add(self, line: bytes) -> tuple[int, dict[str, float]]:
         """Take a line; its step and its numbers. Raises ValueError where it is no record."""
         value = msgspec.json.decode(line)

@@ -132,8 +132,7 @@ class RunPage(Page):
 
     def _row(self) -> int:
         run = self.state.run
-        step = self.state.step_now
-        return run.steps.steps.index(step) if run and step in run.steps.steps else -1
+        return run.steps.row(self.state.step_now) if run else -1
 
     def _line(self, number: int, width: int) -> Text:
         run, palette = self.state.run, self.palette
