@@ -1,0 +1,144 @@
+"""`lego tasks select`: a pool of the tasks that a policy solves sometimes, by what runs measured.
+
+    runs' trajectory indexes ─▶ solve rate per task ─▶ band, size ─▶ DIR/TASK…  and DIR/selection.json
+
+A task that is always or never solved carries no advantage. Invariants: held-out tasks all stay, since a pool
+that is chosen by its results measures nothing; every task of the old pool stands in selection.json with its rate
+and why it was kept or left; the new folder appears whole or not at all. Samples nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lego_harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from lego_core.store import RunReader
+    from lego_harness.types import Task
+
+SHARE = click.FloatRange(0, 1)
+FILE = "selection.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """What was measured of one task and what follows."""
+
+    task_id: str
+    solved: int
+    graded: int
+    """Training rollouts with a grade, over all runs."""
+    kept: bool
+    reason: str
+
+    @property
+    def rate(self) -> float:
+        return self.solved / self.graded
+
+
+@click.command()
+@click.argument("pool", type=click.Path(path_type=Path))
+@click.option(
+    "--run",
+    "runs",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    required=True,
+    help="Measured by; repeatable.",
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the new pool.")
+@click.option("--low", type=SHARE, default=0.1, show_default=True, help="Least solve rate.")
+@click.option("--high", type=SHARE, default=0.9, show_default=True, help="Greatest solve rate.")
+@click.option(
+    "--size", type=click.IntRange(min=1), help="At most so many, nearest to one half.  [default: all]"
+)
+def select(pool: Path, runs: tuple[Path, ...], out: Path, low: float, high: float, size: int | None) -> int:
+    """Make a pool of those tasks of POOL whose solve rate in runs lies in a band."""
+    from lego_core.store import RunReader
+    from lego_harness.tasks.folder import load_pool
+
+    if low > high:
+        raise UsageError(f"--low {low:g} is above --high {high:g}, expected a band")
+    tasks = load_pool(pool)
+    choices = chosen(tasks, _measured(map(RunReader, runs)), low=low, high=high, size=size)
+    if not any(choice.kept for choice in choices if choice.reason != _HELDOUT):
+        raise UsageError(f"no training task of {pool} is left: {_counts(choices)}; widen --low and --high")
+    asked = {"pool": str(pool), "runs": [str(run) for run in runs], "low": low, "high": high, "size": size}
+    _write(out, tasks, choices, asked)
+    click.echo(f"{sum(choice.kept for choice in choices)} of {len(tasks)} tasks in {out}: {_counts(choices)}")
+    return 0
+
+
+_HELDOUT = "held out"
+
+
+def chosen(
+    tasks: Sequence[Task], measured: dict[str, tuple[int, int]], *, low: float, high: float, size: int | None
+) -> list[Choice]:
+    """A choice per task, in order; `measured` holds solved and graded rollouts by task."""
+    choices = [_by_band(task, *measured.get(task.id, (0, 0)), low, high) for task in tasks]
+    trained = [choice for choice in choices if choice.kept and choice.reason != _HELDOUT]
+    nearest = sorted(trained, key=lambda choice: (abs(choice.rate - 0.5), choice.task_id))
+    spare = {choice.task_id for choice in nearest[size:]} if size is not None else set[str]()
+    return [
+        replace(choice, kept=False, reason="beyond the size") if choice.task_id in spare else choice
+        for choice in choices
+    ]
+
+
+def _by_band(task: Task, solved: int, graded: int, low: float, high: float) -> Choice:
+    if task.split == "heldout":
+        kept, reason = True, _HELDOUT
+    elif not graded:
+        kept, reason = False, "not measured"
+    elif solved / graded < low:
+        kept, reason = False, "solved too seldom"
+    elif solved / graded > high:
+        kept, reason = False, "solved too often"
+    else:
+        kept, reason = True, "in the band"
+    return Choice(task_id=task.id, solved=solved, graded=graded, kept=kept, reason=reason)
+
+
+def _measured(readers: Iterable[RunReader]) -> dict[str, tuple[int, int]]:
+    measured: dict[str, tuple[int, int]] = {}
+    for reader in readers:
+        reader.info()  # says what is wrong with a folder that is no run
+        for entry in reader.trajectory_index():
+            if entry.step is not None and entry.reward is not None:
+                solved, graded = measured.get(entry.task, (0, 0))
+                measured[entry.task] = (solved + (entry.reward >= 1.0), graded + 1)
+    return measured
+
+
+def _counts(choices: Sequence[Choice]) -> str:
+    return ", ".join(
+        f"{count} {reason}" for reason, count in Counter(c.reason for c in choices).most_common()
+    )
+
+
+def _write(out: Path, tasks: Sequence[Task], choices: Sequence[Choice], asked: Mapping[str, object]) -> None:
+    unfinished = out.with_name(f".{out.name}.unfinished")
+    if out.exists():
+        raise UsageError(f"--out {out}: is there already, expected a new folder")
+    try:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        for task, choice in zip(tasks, choices, strict=True):
+            if choice.kept:
+                shutil.copytree(task.path, unfinished / task.id, symlinks=True)
+        told = {**asked, "tasks": [asdict(choice) for choice in choices]}
+        (unfinished / FILE).write_text(json.dumps(told, indent=1) + "\n")
+        unfinished.rename(out)
+    except (OSError, shutil.Error) as error:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise UsageError(f"--out {out}: cannot be written: {error}; choose another folder") from error
