@@ -54,6 +54,32 @@ async def test_containers_of_a_killed_process_go_without_anybody_asking(
     assert forever.running() == []
 
 
+OPENS_AND_CLOSES = """
+import asyncio, sys
+from lego_harness.sandbox.base import Phase, SandboxSpec
+from lego_harness.sandbox.docker import DockerBackend
+
+async def main():
+    async with DockerBackend(warm=2).open(SandboxSpec(phase=Phase.AGENT, files={}, label=sys.argv[1])):
+        pass
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_containers_that_a_killed_process_had_only_prepared_go_too(
+    docker: DockerBackend, label: str
+) -> None:
+    victim = await asyncio.create_subprocess_exec(sys.executable, "-c", OPENS_AND_CLOSES, label)
+    await _names(docker, label, count=2)
+    victim.kill()
+    await victim.wait()
+    async with asyncio.timeout(60):
+        while await docker.standing(label):  # noqa: ASYNC110 the engine has no event for us
+            await asyncio.sleep(0.05)
+
+
 async def test_reaping_every_run_touches_neither_the_living_nor_the_foreign(
     docker: DockerBackend, spec: Spec, label: str, foreign: str
 ) -> None:
