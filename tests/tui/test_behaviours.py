@@ -162,6 +162,12 @@ def test_whatever_a_message_holds_it_is_read_without_a_crash(messages: list[Mess
     assert all(action.kind in LETTERS for action in actions(messages, harness))
 
 
+@pytest.mark.parametrize("piece", ["x ", "'", ">", "-a ", "<<A ", "\\", ";", "\n", "a\n"])
+def test_a_command_line_of_a_megabyte_is_read_in_part(piece: str) -> None:
+    seen = behaviour_of(flat(bash(piece * 500_000)), harness="mini-swe-agent", is_completed=True)
+    assert seen.num_calls == 1
+
+
 @given(st.text(max_size=60) | st.text(alphabet="ab '\"<>|&;$()\n\\-/.", max_size=60))
 def test_whatever_a_command_line_holds_it_is_at_least_one_act(command: str) -> None:
     found = acts_of(command)

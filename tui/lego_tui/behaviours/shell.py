@@ -90,7 +90,7 @@ def _without_bodies(command: str) -> tuple[str, str]:
 
 def _commands(text: str) -> Iterator[list[str]]:
     """Words of each command between `;`, `&&`, `||`, `|`, `&` and line ends."""
-    for line in text.replace("\\\n", " ").split("\n"):
+    for line in filter(str.strip, text.replace("\\\n", " ").split("\n")):
         words: list[str] = []
         for token in _tokens(line):
             if token and set(token) <= set(";&|()") and token != "&>":
