@@ -46,6 +46,6 @@ async def test_a_theme_colours_the_screen(demo: Path, name: str) -> None:
 async def test_no_color_leaves_only_greys(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with watched(demo) as hand:
-        assert "✖ bad" in hand.text
+        assert "▲ watch" in hand.text
         found = hand.app.export_screenshot()
         assert "#ff6b4a" not in found.lower()
