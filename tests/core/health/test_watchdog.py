@@ -17,6 +17,7 @@ from lego_core.health.of_run import diagnose_run
 from lego_core.health.policy import set_policy
 from lego_core.health.series import read_series
 from lego_core.resume import find_progress
+from lego_core.run_quarantine import RunQuarantine
 from lego_core.store import RunReader, RunWriter
 from lego_core.store.mailbox import Asked, RunStopped, post
 from lego_harness.rollout import RolloutSpec
@@ -55,9 +56,11 @@ async def train(runs_dir: Path, asked: Recipe) -> RunReader:
     trainer = RememberingTrainer()
     with writer:
         progress = find_progress(writer.layout.root)
+        quarantine = RunQuarantine.of_run(writer, progress.checkpoint)
         controller = Controller(
             recipe=asked,
-            source=example_source(asked),
+            source=example_source(asked, quarantine.known),
+            quarantine=quarantine,
             rollouts=CollapsingRollouts(),
             trainer=trainer,
             engine=trainer,
