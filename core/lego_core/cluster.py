@@ -86,7 +86,7 @@ async def open_cluster(
     async with AsyncExitStack() as stack:
         stack.enter_context(_ray(scratch))
         starting: list[Coroutine[Any, Any, Any]] = [
-            _engine(stack, recipe, model_dir, engine_kind),
+            _engine(stack, recipe, model_dir, engine_kind, scratch),
             _trainer(stack, recipe, model_dir),
         ]
         engine, trainer = await together(starting)
@@ -102,6 +102,7 @@ async def open_cluster(
                 template_options=recipe.model.template_options,
                 label=label,
                 integrity=recipe.rollout.integrity,
+                scratch=scratch,
             ),
             engine,
         )
@@ -130,9 +131,11 @@ def _ray(scratch: Path) -> Iterator[None]:
         ray.shutdown()
 
 
-async def _engine(stack: AsyncExitStack, recipe: Recipe, model_dir: Path, kind: str) -> RayEngine:
+async def _engine(
+    stack: AsyncExitStack, recipe: Recipe, model_dir: Path, kind: str, scratch: Path
+) -> RayEngine:
     spec = EngineSpec(model_dir=model_dir, config=recipe.engine, routes=recipe.train.routing_replay)
-    engine = await start_engine(spec, kind=kind)
+    engine = await start_engine(spec, kind=kind, scratch=scratch)
     stack.push_async_callback(engine.close)
     return engine
 

@@ -1,11 +1,13 @@
-"""One Ray per test module, with the settings a run has: loopback, no dashboard, no token."""
+"""One Ray per test module."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from tests.support.own_ray import own_ray
 
 # A loaded machine is no failure of a law.
 settings.register_profile("core", deadline=None)
@@ -13,17 +15,6 @@ settings.load_profile("core")
 
 
 @pytest.fixture(scope="module")
-def ray_session():
-    import ray
-
-    os.environ.update(RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0")
-    ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        object_store_memory=128 * 2**20,
-        _node_ip_address="127.0.0.1",
-    )
-    yield
-    ray.shutdown()
+def ray_session() -> Iterator[None]:
+    with own_ray():
+        yield

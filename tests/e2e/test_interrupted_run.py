@@ -34,13 +34,29 @@ def test_a_killed_run_that_is_resumed_trains_every_rollout_once(tmp_path: Path, 
     _assert_each_rollout_trained_once(RunReader(_run(tmp_path)))
 
 
-def test_a_killed_engine_ends_the_run_with_one_line_and_nothing_left(tmp_path: Path) -> None:
+def test_a_killed_engine_is_started_again_and_the_run_goes_on_to_its_end(tmp_path: Path) -> None:
     program = _start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
     _wait_for_trajectories(program, tmp_path, 1)
-    family = descendants(program.pid)
-    watch = Watch(family)
-    (engine,) = [pid for pid in family if "EngineCore" in command(pid)]
+    (engine,) = [pid for pid in descendants(program.pid) if "EngineCore" in command(pid)]
     os.kill(engine, signal.SIGKILL)
+    stdout, stderr = program.communicate(timeout=900)
+    assert program.returncode == 0, stdout + stderr
+    _assert_each_rollout_trained_once(RunReader(_run(tmp_path)))
+
+
+def test_an_engine_that_is_killed_again_and_again_ends_the_run_with_one_line_and_nothing_left(
+    tmp_path: Path,
+) -> None:
+    program = _start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
+    _wait_for_trajectories(program, tmp_path, 1)
+    watch = Watch(descendants(program.pid))
+    while program.poll() is None:
+        for pid in descendants(program.pid):
+            if "ray::EngineActor" in command(pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            program.wait(0.2)
     _, stderr = program.communicate(timeout=120)
     assert program.returncode == 3
     assert "engine" in stderr.splitlines()[-1]

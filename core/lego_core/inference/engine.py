@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,8 @@ from lego_core.inference.canary import check_engine
 from lego_core.inference.weight_sync import BACKEND, open_transfer, push_weights
 from lego_harness.errors import EngineError
 from lego_harness.types import GenerateRequest, Generation, Routes, routes_dtype
+
+_LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +80,7 @@ class VllmEngine:
         """Load the model and prove it with the canary; raises EngineError. Takes about 30 s."""
         try:
             self._llm = _build(self._spec)
-            await open_transfer(self._llm)
+            await self._unless_it_dies(open_transfer(self._llm))
         except Exception as error:
             raise EngineError(f"vLLM could not serve {self._spec.model_dir}: {_one_line(error)}") from error
         await check_engine(self, self._spec.model_dir, dtype=self._spec.config.dtype)
@@ -128,11 +130,27 @@ class VllmEngine:
             raise EngineError(f"publishing version {version} refused: there are no weights at {path}")
         try:
             async with self._call(f"publishing version {version}"):
-                await push_weights(self._llm, path, version)
+                await self._unless_it_dies(push_weights(self._llm, path, version))
         except EngineError as error:
             self._broken = str(error)
             raise
         self._version = version
+
+    async def _unless_it_dies(self, work: Awaitable[None]) -> None:
+        """vLLM leaves who waits for anything but a generation waiting for ever when its process ends."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait({task}, timeout=_LOOK_EVERY_S))[0]:
+                if self.is_dead:
+                    raise EngineError(f"the engine process of {self._spec.model_dir} ended")
+            await task
+        finally:
+            task.cancel()
+
+    @property
+    def is_dead(self) -> bool:
+        """vLLM's own process ended: only a new engine can answer."""
+        return self._llm is not None and self._llm.errored
 
     async def health(self) -> dict[str, Any]:
         """`pid`, `policy_version` and `kind`; raises EngineError when the engine cannot answer."""

@@ -1,31 +1,40 @@
 """An engine in a process of its own: the Ray actor and the handle rollout workers hold.
 
 Invariant: every call on `RayEngine` ends, within `timeout_s`, in an answer or an EngineError; a
-cancelled call frees its work in the engine. A dead engine is not revived here: whoever owns the
-run starts another one.
+cancelled call frees its work in the engine. An engine whose process died is started again by Ray, at most
+`MAX_RESTARTS` times: meanwhile calls end in EngineUnavailable, and only `publish` waits for it; afterwards
+they end in EngineError.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
+import tempfile
+import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import ray
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
 
 from lego_core.inference.engine import EngineSpec, VllmEngine, environment
+from lego_core.inference.engine_actor import EngineActor
 from lego_core.inference.torch_engine import TorchEngine
-from lego_harness.errors import EngineError
+from lego_harness.errors import EngineError, EngineUnavailable
 from lego_harness.types import GenerateRequest, Generation
 
 T = TypeVar("T")
 
 START_TIMEOUT_S = 300.0
 """A start takes 25–45 s here and up to two minutes on a busy machine."""
+MAX_RESTARTS = 3
+"""Of one engine in one run: more of them are a fault that waiting does not mend."""
+_ASK_AGAIN_S = 1.0
+_CLOSE_S = 15.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +43,8 @@ class RayEngine:
 
     actor: Any
     timeout_s: float
+    folder: Path
+    """Temporary folder of its processes; gone when it is closed."""
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """See `Engine.generate`."""
@@ -45,52 +56,79 @@ class RayEngine:
             raise
 
     async def publish(self, weights: Path, version: int) -> None:
-        """Serve `weights` (safetensors, checkpoint names) as policy `version` from now on."""
-        await self._answer(self.actor.publish.remote(weights, version), f"publishing version {version}")
+        """Serve `weights` (safetensors, checkpoint names) as policy `version` from now on; an engine that is
+        being started again is waited for, `START_TIMEOUT_S` at most."""
+        give_up_s = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                call = self.actor.publish.remote(weights, version)
+                return await self._answer(call, f"publishing version {version}")
+            except EngineUnavailable:
+                if time.monotonic() > give_up_s:
+                    raise
+            await asyncio.sleep(_ASK_AGAIN_S)
 
     async def health(self) -> dict[str, Any]:
         """`pid`, `policy_version`, `kind`."""
         return await self._answer(self.actor.health.remote(), "the health check")
 
     async def close(self) -> None:
-        """Stop the engine and its actor; a dead one is fine."""
+        """Stop the engine and its actor; a dead one is fine, and so is a Ray that answers no more."""
         with contextlib.suppress(RayError, TimeoutError):
-            await asyncio.wait_for(self.actor.close.remote(), 15.0)
-        ray.kill(self.actor)
+            await asyncio.wait_for(self.actor.close.remote(), _CLOSE_S)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.to_thread(ray.kill, self.actor), _CLOSE_S)
+        await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 
     async def _answer(self, call: Awaitable[T], what: str) -> T:
         return await answer(call, what, self.timeout_s)
 
 
-async def answer(call: Awaitable[T], what: str, timeout_s: float) -> T:
-    """Await a Ray call; every way it can fail becomes one EngineError."""
+async def answer(call: Awaitable[T], what: str, timeout_s: float, limit: str = "engine.timeout_s") -> T:
+    """Await a Ray call; every way it can fail becomes one EngineError. `limit` names `timeout_s`."""
     try:
         return await asyncio.wait_for(call, timeout_s)
     except TimeoutError:
-        raise EngineError(
-            f"{what} got no answer from the engine within engine.timeout_s = {timeout_s:g} s"
-        ) from None
+        raise EngineError(f"{what} got no answer from the engine within {limit} = {timeout_s:g} s") from None
     except RayTaskError as error:
         cause = error.cause
         if isinstance(cause, EngineError):
-            raise EngineError(str(cause)) from None
+            raise type(cause)(str(cause)) from None
         raise EngineError(f"{what} failed in the engine: {type(cause).__name__}: {cause}") from error
+    except ActorUnavailableError as error:
+        raise EngineUnavailable(f"{what} failed: the engine process died and is started again") from error
     except RayActorError as error:
         raise EngineError(f"{what} failed: the engine process died; start a new one") from error
 
 
-async def start_engine(spec: EngineSpec, *, kind: str = "vllm", num_cpus: float = 0) -> RayEngine:
-    """Start an engine actor on the running Ray and wait until it is proven; raises EngineError."""
-    classes: dict[str, type] = {"vllm": VllmEngine, "torch": TorchEngine}
+async def start_engine(
+    spec: EngineSpec,
+    *,
+    kind: str = "vllm",
+    num_cpus: float = 0,
+    max_restarts: int = MAX_RESTARTS,
+    scratch: Path | None = None,
+) -> RayEngine:
+    """Start an engine actor on the running Ray and wait until it is proven; raises EngineError.
+
+    Its folder is made in `scratch`, whose path is short, since unix sockets lie in it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="lego-engine-", dir=scratch))
     options = {
         "num_cpus": num_cpus,
         "max_concurrency": 1024,
-        "runtime_env": {"env_vars": environment(spec.num_threads)},
+        "max_restarts": max_restarts,
+        "runtime_env": {"env_vars": environment(spec.num_threads) | {"TMPDIR": str(folder)}},
     }
-    actor = ray.remote(classes[kind]).options(**options).remote(spec)
-    engine = RayEngine(actor=actor, timeout_s=spec.config.timeout_s)
+    classes = {"vllm": VllmEngine, "torch": TorchEngine}
+    actor_class: Any = ray.remote(EngineActor)
+    actor = actor_class.options(**options).remote(classes[kind], spec, folder)
+    engine = RayEngine(actor=actor, timeout_s=spec.config.timeout_s, folder=folder)
     try:
-        await answer(actor.start.remote(), "starting", START_TIMEOUT_S)
+        await answer(actor.start.remote(), "starting", START_TIMEOUT_S, "START_TIMEOUT_S")
+    except EngineUnavailable as error:  # it would not know what to come back with
+        await engine.close()
+        raise EngineError("starting failed: the engine process died; is there enough memory?") from error
     except (EngineError, asyncio.CancelledError):
         await engine.close()
         raise

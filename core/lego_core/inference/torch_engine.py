@@ -86,6 +86,11 @@ class TorchEngine:
             self._model = await asyncio.to_thread(self._load, path)
             self._version = version
 
+    @property
+    def is_dead(self) -> bool:
+        """It has no process that could end without this one."""
+        return False
+
     async def health(self) -> dict[str, Any]:
         """`pid`, `policy_version` and `kind`."""
         return {"pid": os.getpid(), "policy_version": self._version, "kind": self.kind}

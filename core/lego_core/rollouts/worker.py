@@ -41,6 +41,8 @@ class WorkerConfig:
     """Run id: marks every process, folder and container this worker makes."""
     integrity: Mapping[FindingKind, Policy] = field(default_factory=dict[FindingKind, Policy])
     """What findings do to a reward, where that is not the default."""
+    scratch: Path | None = None
+    """Folder for its sockets, short since they are unix addresses; the system's own by default."""
 
 
 class RolloutWorker:
@@ -48,7 +50,7 @@ class RolloutWorker:
 
     def __init__(self, engine: Engine, config: WorkerConfig) -> None:
         self._config = config
-        self._sockets = tempfile.TemporaryDirectory(prefix="lego-")
+        self._sockets = tempfile.TemporaryDirectory(prefix="lego-", dir=config.scratch)
         renderer = Renderer.load(
             config.model_dir, max_model_len=config.max_model_len, template_options=config.template_options
         )

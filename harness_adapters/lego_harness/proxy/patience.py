@@ -19,7 +19,8 @@ from lego_harness.types import GenerateRequest, Generation
 
 log = logging.getLogger(__name__)
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
+"""An engine that is started again may take this long; most harnesses wait for ten minutes."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 8.0
 
 

@@ -15,7 +15,7 @@ import pytest_asyncio
 from lego_core.config import EngineConfig, TrainConfig
 from lego_core.inference.canary import perturbed_copy, reference_logprobs
 from lego_core.inference.engine import EngineSpec
-from lego_core.inference.ray_engine import RayEngine, start_engine
+from lego_core.inference.ray_engine import start_engine
 from lego_core.training.trainer import Trainer, TrainerSpec
 from lego_harness.errors import EngineError
 from tests.support.engine_samples import as_sample, request, sample_many
@@ -196,7 +196,7 @@ async def test_cancelling_a_call_frees_its_place(engine):
 
 
 async def test_an_engine_that_does_not_answer_in_time_is_an_error_naming_the_limit(engine):
-    hasty = RayEngine(actor=engine.actor, timeout_s=0.05)
+    hasty = replace(engine, timeout_s=0.05)
     with pytest.raises(EngineError, match=r"call slow got no answer .* engine\.timeout_s = 0\.05 s"):
         await hasty.generate(request("slow", sampled=1500))
 
@@ -215,7 +215,7 @@ async def test_a_model_that_cannot_be_served_is_one_line(ray_session, spec, tmp_
 
 @pytest.mark.parametrize("victim", ["EngineCore", "actor"])
 async def test_a_killed_engine_surfaces_within_seconds_and_leaves_no_process(ray_session, spec, victim):
-    doomed = await start_engine(spec)
+    doomed = await start_engine(spec, max_restarts=0)
     actor = psutil.Process((await doomed.health())["pid"])
     children = actor.children(recursive=True)
     core = next(p for p in children if "EngineCore" in "".join(p.cmdline()))
