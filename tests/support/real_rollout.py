@@ -103,12 +103,12 @@ class Worker:
         from lego_core.tiny.tokenizer import bootstrap_tokenizer
 
         bootstrap_tokenizer().save_pretrained(folder / "model")
-        self._renderer = Renderer.load(folder / "model", max_model_len=MAX_MODEL_LEN.get(harness, 32_768))
+        self.renderer = Renderer.load(folder / "model", max_model_len=MAX_MODEL_LEN.get(harness, 32_768))
         self._engine = _Engines()
         self._folder = folder
         self.adapter: Adapter = get_adapter(harness, options)
         self.backend = choose_backend(backend)
-        self.proxy = CaptureProxy(PatientEngine(self._engine), self._renderer, socket_dir=folder)
+        self.proxy = CaptureProxy(PatientEngine(self._engine), self.renderer, socket_dir=folder)
         label = label_of(os.getpid())
         self.runner = RolloutRunner(
             proxy=self.proxy,
@@ -121,7 +121,7 @@ class Worker:
 
     def engine(self, steps: Iterable[Step], gate: asyncio.Event | None = None) -> ScriptedEngine:
         """Serve the next rollout from these steps."""
-        self._engine.current = ScriptedEngine(self._renderer, steps, gate=gate)
+        self._engine.current = ScriptedEngine(self.renderer, steps, gate=gate)
         return self._engine.current
 
     def by_turn(self, *replies: Mapping[str, Any]) -> Callable[[GenerateRequest], Generation]:
@@ -129,7 +129,7 @@ class Worker:
 
         def step(request: GenerateRequest) -> Generation:
             reply = replies[int(request.request_id.rpartition(".t")[2])]
-            return self._engine.current.generation(request, self._renderer.encode_assistant(reply))
+            return self._engine.current.generation(request, self.renderer.encode_assistant(reply))
 
         return step
 
@@ -137,8 +137,8 @@ class Worker:
         """A step whose reply is chosen by what the context says."""
 
         def step(request: GenerateRequest) -> Generation:
-            reply = choose(self._renderer.vocabulary.decode(request.context_ids.tolist()))
-            return self._engine.current.generation(request, self._renderer.encode_assistant(reply))
+            reply = choose(self.renderer.vocabulary.decode(request.context_ids.tolist()))
+            return self._engine.current.generation(request, self.renderer.encode_assistant(reply))
 
         return step
 
