@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
+from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError, RayError, RayTaskError
 
 from lego_core.inference.engine import EngineSpec, VllmEngine, environment
 from lego_core.inference.engine_actor import EngineActor
@@ -95,10 +95,12 @@ async def answer(call: Awaitable[T], what: str, timeout_s: float, limit: str = "
         if isinstance(cause, EngineError):
             raise type(cause)(str(cause)) from None
         raise EngineError(f"{what} failed in the engine: {type(cause).__name__}: {cause}") from error
-    except ActorUnavailableError as error:
+    except (ActorUnavailableError, OutOfMemoryError) as error:  # the second: Ray itself ended it
         raise EngineUnavailable(f"{what} failed: the engine process died and is started again") from error
     except RayActorError as error:
         raise EngineError(f"{what} failed: the engine process died; start a new one") from error
+    except RayError as error:
+        raise EngineError(f"{what} failed in Ray: {type(error).__name__}: {error}") from error
 
 
 async def start_engine(
