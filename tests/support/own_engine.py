@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lego_harness.sandbox import docker_engine
@@ -59,10 +59,10 @@ class OwnEngine:
     def kill_container(self) -> bool:
         """End the first process of some sandbox behind the engine's back; whether there was one."""
         for name in self.containers():
-            pid = int(self.docker("inspect", "--format", "{{.State.Pid}}", name))
-            if pid:
-                os.kill(pid, signal.SIGKILL)
-                return True
+            with suppress(subprocess.CalledProcessError, ProcessLookupError):  # it ended since it was listed
+                if pid := int(self.docker("inspect", "--format", "{{.State.Pid}}", name)):
+                    os.kill(pid, signal.SIGKILL)
+                    return True
         return False
 
     def wait_until_whole(self, *, within_s: float = 90.0) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,11 +14,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lego_control.cli import main
+from lego_core import leftovers
 from lego_harness.errors import SandboxEnded, SetupError
-from lego_harness.sandbox import docker_engine
+from lego_harness.sandbox import docker_engine, ownership
 from lego_harness.sandbox.base import Limits, Phase, SandboxSpec
 from lego_harness.sandbox.docker import DockerBackend
 from tests.harness.sandbox.test_leaving import OPENS_AND_WAITS
+from tests.support.processes import descendants
 from tests.support.sandboxes import Sleeper
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -41,13 +46,19 @@ def foreign(label: str) -> Iterator[str]:
 async def test_containers_of_a_killed_process_go_without_anybody_asking(
     docker: DockerBackend, label: str
 ) -> None:
+    """Ray ends the children of a worker it ends, a launch whatever a dead one left."""
     forever = Sleeper()
+    boot, namespace, pid, _ = ownership.me().split("/")
     victim = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", OPENS_AND_WAITS, "docker", label, forever.command
+        *[sys.executable, "-c", OPENS_AND_WAITS, "docker", label, forever.command],
+        env={**os.environ, leftovers.MARK: f"{boot}/{namespace}/{pid}/1"},
     )
     await forever.started()
-    victim.kill()
+    for one in [*descendants(victim.pid), victim.pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
     await victim.wait()
+    leftovers.end_leftovers()
     async with asyncio.timeout(60):
         while await docker.standing(label):  # noqa: ASYNC110 the engine has no event for us
             await asyncio.sleep(0.05)
