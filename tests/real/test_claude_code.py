@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
-import pytest_asyncio
 
-from lego_harness.adapters.install import CLAUDE_CODE, install
 from lego_harness.adapters.options import HarnessOptions
 from lego_harness.types import StopReason
-from tests.support.real_rollout import Worker, conserves, open_worker, run_command, solve
+from tests.support.real_rollout import Worker, conserves, run_command, solve
 from tests.support.scripted_engine import say
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 HARNESS = "claude-code"
+OPTIONS = HarnessOptions(subagents=True, context_tokens=60_000)
+"""It offers sub-agents, and has a window that a long output fills."""
 SUMMARY = "<summary>\nI listed numbers.\nNothing is repaired yet.\n</summary>"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _installed() -> None:
-    install(CLAUDE_CODE)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def worker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Worker]:
-    options = HarnessOptions(subagents=True, context_tokens=60_000)
-    async with open_worker(tmp_path_factory.mktemp("worker"), HARNESS, "bubblewrap", options) as worker:
-        yield worker
 
 
 async def test_a_sub_agent_acts_in_the_same_sandbox_and_is_trained(worker: Worker) -> None:

@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from lego_harness.adapters.install import CODEX, install
 from lego_harness.adapters.options import HarnessOptions
 from lego_harness.errors import EngineUnavailable
 from lego_harness.types import StopReason, Trajectory
-from tests.support.real_rollout import Worker, conserves, open_worker, run_command, solve
+from tests.support.real_rollout import Worker, conserves, run_command, solve
 from tests.support.scripted_engine import say
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 HARNESS = "codex"
+OPTIONS = HarnessOptions(subagents=True, context_tokens=24_000)
+"""It offers sub-agents, and has a window that a long output fills."""
 SUMMARY = "I listed numbers.\nNothing is repaired yet."
 ERRAND = "Repair the file for me."
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _installed() -> None:
-    install(CODEX)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def worker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Worker]:
-    """It offers sub-agents, and has a window that a long output fills."""
-    options = HarnessOptions(subagents=True, context_tokens=24_000)
-    async with open_worker(tmp_path_factory.mktemp("worker"), HARNESS, "bubblewrap", options) as worker:
-        await worker.adapter.check()
-        yield worker
 
 
 def told(trajectory: Trajectory) -> list[str]:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-import pytest_asyncio
 
-from lego_harness.adapters.install import CLAUDE_CODE, CODEX, MINI_SWE, install
 from lego_harness.errors import EngineError
 from lego_harness.types import StopReason
 from tests.support.processes import Watch, command, descendants
-from tests.support.real_rollout import Worker, finish, open_worker, run_command, solve
+from tests.support.real_rollout import Worker, finish, run_command, solve
 from tests.support.scripted_engine import say
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -28,25 +25,6 @@ CASES = [
     for backend, marks in (("bubblewrap", ()), ("docker", (pytest.mark.docker,)))
 ]
 SOME = [case for case in CASES if "bubblewrap" in str(case.id)]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _installed() -> None:
-    for harness in (MINI_SWE, CLAUDE_CODE, CODEX):
-        install(harness)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def worker(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Worker]:
-    """Shared, since a harness's start-up is; whatever a test leaves behind, the next one meets."""
-    harness, backend = request.param
-    before = descendants(os.getpid())
-    async with open_worker(tmp_path_factory.mktemp("worker"), harness, backend) as worker:
-        await worker.adapter.check()
-        yield worker
-    assert set(descendants(os.getpid())) <= set(before)
 
 
 def harness_of(worker: Worker) -> str:

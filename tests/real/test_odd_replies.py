@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from lego_harness.adapters.install import CLAUDE_CODE, CODEX, MINI_SWE, install
 from lego_harness.types import StopReason
-from tests.support.real_rollout import TOOL, Worker, conserves, finish, open_worker, run_command
+from tests.support.real_rollout import TOOL, Worker, conserves, finish, run_command
 from tests.support.scripted_engine import say
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _installed() -> None:
-    for harness in (MINI_SWE, CLAUDE_CODE, CODEX):
-        install(harness)
-
-
-@pytest_asyncio.fixture(
-    scope="module", loop_scope="module", params=["mini-swe-agent", "claude-code", "codex"]
-)
-async def worker(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Worker]:
-    async with open_worker(tmp_path_factory.mktemp("worker"), request.param, "bubblewrap") as worker:
-        yield worker
+HARNESSES = ("mini-swe-agent", "claude-code", "codex")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.parametrize(
+        "worker", [(name, "bubblewrap") for name in HARNESSES], ids=HARNESSES, indirect=True
+    ),
+]
 
 
 def with_arguments(worker: Worker, **arguments: Any) -> dict[str, Any]:

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
-import pytest_asyncio
 
-from lego_harness.adapters.install import OPENCODE, install
 from lego_harness.adapters.options import HarnessOptions
 from lego_harness.errors import EngineError, EngineUnavailable
 from lego_harness.types import StopReason, Trajectory
-from tests.support.real_rollout import Worker, conserves, open_worker, run_command, solve
+from tests.support.real_rollout import Worker, conserves, run_command, solve
 from tests.support.scripted_engine import say
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 HARNESS = "opencode"
+OPTIONS = HarnessOptions(subagents=True, context_tokens=80_000)
+"""It offers sub-agents, and has a window that three long outputs fill."""
 LONG = run_command(HARNESS, "seq -s ' ' 10000000 10003000")
 SUMMARY = "I listed numbers.\nNothing is repaired yet."
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _installed() -> None:
-    install(OPENCODE)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def worker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Worker]:
-    """It offers sub-agents, and has a window that three long outputs fill."""
-    options = HarnessOptions(subagents=True, context_tokens=80_000)
-    async with open_worker(tmp_path_factory.mktemp("worker"), HARNESS, "bubblewrap", options) as worker:
-        await worker.adapter.check()
-        yield worker
 
 
 def told(trajectory: Trajectory) -> list[str]:
