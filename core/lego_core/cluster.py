@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -110,19 +111,32 @@ async def open_cluster(
 
 
 @contextmanager
+def _signals_stay_ours() -> Iterator[None]:
+    """Ray's core ends the process that starts it with SIGABRT on a SIGTERM: nothing would be put away."""
+    ours = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+            signal.siginterrupt(number, False)  # as asyncio has it
+
+
+@contextmanager
 def _ray(scratch: Path) -> Iterator[None]:
     os.environ.update(RAY_ENVIRONMENT)
     import ray
 
     try:
-        ray.init(
-            address="local",
-            include_dashboard=False,
-            log_to_driver=False,
-            object_store_memory=OBJECT_STORE_BYTES,
-            _node_ip_address="127.0.0.1",
-            _temp_dir=str(scratch / "ray"),
-        )
+        with _signals_stay_ours():
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                log_to_driver=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                _node_ip_address="127.0.0.1",
+                _temp_dir=str(scratch / "ray"),
+            )
     except Exception as error:
         raise InfrastructureError(f"Ray did not start: {error}; its logs were in {scratch}") from error
     try:

@@ -64,11 +64,12 @@ def test_an_engine_that_is_killed_again_and_again_ends_the_run_with_one_line_and
     assert watch.survivors(within_s=60) == []
 
 
-def test_an_interrupt_stops_everything_and_says_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.soak)])
+def test_an_interrupt_stops_everything_and_says_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     program = _start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
     _wait_for_trajectories(program, tmp_path, 1)
     watch = Watch(descendants(program.pid))
-    program.send_signal(signal.SIGINT)
+    program.send_signal(number)
     program.communicate(timeout=60)
     assert program.returncode == 130
     assert RunReader(_run(tmp_path)).status() == "interrupted"
