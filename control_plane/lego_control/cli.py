@@ -16,6 +16,7 @@ import click
 from lego_control import auditing, lifecycle, operate, redteam, sandboxes, selecting, traffic, watching
 from lego_control.ci import commands as ci_commands
 from lego_control.export import export
+from lego_control.plan import plan
 from lego_control.report import command as report_command
 from lego_control.tiny_harness import TINY_HARNESS
 from lego_harness.errors import LegoError, UsageError
@@ -60,6 +61,7 @@ def _fail(message: str, exit_code: int) -> int:
         *operate.COMMANDS,
         *report_command.COMMANDS,
         export,
+        plan,
         redteam.redteam,
     ],
     context_settings={"help_option_names": ["-h", "--help"]},

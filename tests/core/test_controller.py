@@ -9,10 +9,15 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
-from lego_core.controller import group_attempts
+import pytest
+
+from lego_core.resume import require_same_order
+from lego_core.rollouts.recorded import group_attempts
 from lego_core.store import RunReader
+from lego_harness.errors import UsageError
 from lego_harness.types import StopReason
 from tests.support.controller_program import STEPS, example_recipe, example_source, run
 from tests.support.runs import trajectory
@@ -102,3 +107,25 @@ def _assert_accounts_balance(reader: RunReader) -> None:
         assert record.sampled == sum(entry.sampled for entry in entries)
         assert record.sampled == record.trained + sum(record.masked.values())
         assert record.rollouts == len(entries)
+
+
+async def test_a_checkpoint_says_how_far_the_data_was_read_and_what_was_under_way(tmp_path: Path) -> None:
+    await run(tmp_path)
+    reader = _reader(tmp_path)
+    state = json.loads((reader.layout.checkpoint(STEPS - 1) / "state.json").read_text())
+    assert state["data_order"]["groups_taken"] == 4 * (STEPS - 1)
+    later = {
+        rollout.id for group in example_source(example_recipe()).step(STEPS) for rollout in group.rollouts
+    }
+    assert set(state["in_flight"]) <= later
+    assert json.loads((reader.layout.checkpoint(STEPS) / "state.json").read_text())["in_flight"] == []
+
+
+async def test_a_resume_with_other_tasks_is_refused_before_it_repeats_or_skips_some(tmp_path: Path) -> None:
+    await run(tmp_path)
+    checkpoint = _reader(tmp_path).layout.checkpoint(STEPS)
+    source = example_source(example_recipe())
+    require_same_order(checkpoint, source.order(STEPS))
+    other = replace(source, train=source.train[::-1])
+    with pytest.raises(UsageError, match=r"tasks was .* expected the same order of data"):
+        require_same_order(checkpoint, other.order(STEPS))

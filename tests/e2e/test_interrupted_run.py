@@ -26,29 +26,29 @@ SMALLER = {"train__steps": 2, "rollout__groups_per_step": 2, "rollout__group_siz
 def test_a_killed_run_that_is_resumed_trains_every_rollout_once(tmp_path: Path, num_kills: int) -> None:
     arguments = quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER)
     for _ in range(num_kills):
-        core = _start(arguments, tmp_path)
+        core = start(arguments, tmp_path)
         _kill_after(core, tmp_path, num_trajectories=random.randint(1, 5))
-        arguments = ["train", "--resume", str(_run(tmp_path))]
+        arguments = ["train", "--resume", str(run_dir(tmp_path))]
     done = lego(*arguments, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    _assert_each_rollout_trained_once(RunReader(_run(tmp_path)))
+    _assert_each_rollout_trained_once(RunReader(run_dir(tmp_path)))
 
 
 def test_a_killed_engine_is_started_again_and_the_run_goes_on_to_its_end(tmp_path: Path) -> None:
-    program = _start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
-    _wait_for_trajectories(program, tmp_path, 1)
+    program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
+    wait_for_trajectories(program, tmp_path, 1)
     (engine,) = [pid for pid in descendants(program.pid) if "EngineCore" in command(pid)]
     os.kill(engine, signal.SIGKILL)
     stdout, stderr = program.communicate(timeout=900)
     assert program.returncode == 0, stdout + stderr
-    _assert_each_rollout_trained_once(RunReader(_run(tmp_path)))
+    _assert_each_rollout_trained_once(RunReader(run_dir(tmp_path)))
 
 
 def test_an_engine_that_is_killed_again_and_again_ends_the_run_with_one_line_and_nothing_left(
     tmp_path: Path,
 ) -> None:
-    program = _start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
-    _wait_for_trajectories(program, tmp_path, 1)
+    program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
+    wait_for_trajectories(program, tmp_path, 1)
     watch = Watch(descendants(program.pid))
     while program.poll() is None:
         for pid in descendants(program.pid):
@@ -65,17 +65,17 @@ def test_an_engine_that_is_killed_again_and_again_ends_the_run_with_one_line_and
 
 
 def test_an_interrupt_stops_everything_and_says_interrupted(tmp_path: Path) -> None:
-    program = _start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
-    _wait_for_trajectories(program, tmp_path, 1)
+    program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
+    wait_for_trajectories(program, tmp_path, 1)
     watch = Watch(descendants(program.pid))
     program.send_signal(signal.SIGINT)
     program.communicate(timeout=60)
     assert program.returncode == 130
-    assert RunReader(_run(tmp_path)).status() == "interrupted"
+    assert RunReader(run_dir(tmp_path)).status() == "interrupted"
     assert watch.survivors(within_s=60) == []
 
 
-def _start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
+def start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "lego_control", *arguments],
         cwd=folder,
@@ -85,18 +85,18 @@ def _start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def _run(folder: Path) -> Path:
+def run_dir(folder: Path) -> Path:
     (info,) = folder.glob("runs/*/run.json")
     return info.parent
 
 
-def _num_trajectories(folder: Path) -> int:
+def num_trajectories(folder: Path) -> int:
     return sum(index.read_bytes().count(b"\n") for index in folder.glob("runs/*/trajectories/index.jsonl"))
 
 
-def _wait_for_trajectories(program: subprocess.Popen[str], folder: Path, more: int) -> None:
-    target = _num_trajectories(folder) + more
-    while _num_trajectories(folder) < target:
+def wait_for_trajectories(program: subprocess.Popen[str], folder: Path, more: int) -> None:
+    target = num_trajectories(folder) + more
+    while num_trajectories(folder) < target:
         with contextlib.suppress(subprocess.TimeoutExpired):
             program.wait(0.05)
             raise AssertionError(f"the run ended by itself: {program.communicate()}")
@@ -104,7 +104,7 @@ def _wait_for_trajectories(program: subprocess.Popen[str], folder: Path, more: i
 
 def _kill_after(program: subprocess.Popen[str], folder: Path, *, num_trajectories: int) -> None:
     """SIGKILL to the training process itself, as the kernel's memory killer would."""
-    _wait_for_trajectories(program, folder, num_trajectories)
+    wait_for_trajectories(program, folder, num_trajectories)
     family = descendants(program.pid)
     watch = Watch(family)
     (core,) = [pid for pid in family if _is_core(pid)]
