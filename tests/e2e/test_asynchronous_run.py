@@ -1,4 +1,4 @@
-"""The whole loop, real in every part, with rollouts, two engines and the trainer side by side."""
+"""The whole loop, real in every part: rollouts, two engines, the trainer and evaluations side by side."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.support.small_run import lego, quickstart, show
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
-STEPS = 4
+STEPS = 3
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    changes = {"rollout__max_staleness": 1, "engine__replicas": 2, "train__steps": STEPS}
+    changes = {"rollout__max_staleness": 1, "engine__replicas": 2, "eval__engines": 1, "train__steps": STEPS}
     done = lego(*quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **changes), folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
@@ -56,3 +56,12 @@ def test_routes_are_replayed_and_the_version_at_hand_agrees(shown: dict[str, Any
             assert step["pearson_r"] >= 0.999
         if step["trained"]:
             assert step["routing_coverage"] == 1.0
+
+
+def test_an_evaluation_beside_training_is_sampled_by_the_version_it_names(shown: dict[str, Any]) -> None:
+    reader = RunReader(Path(shown["run"]))
+    assert [record["step"] for record in shown["heldout"]] == [0, STEPS]
+    for entry in reader.trajectory_index():
+        if entry.step is None:
+            turns = reader.load(entry).turns
+            assert {version for turn in turns for version in turn.token_versions} <= {int(entry.id[1:6])}

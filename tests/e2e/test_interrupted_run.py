@@ -22,9 +22,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 SMALLER = {"train__steps": 2, "rollout__groups_per_step": 2, "rollout__group_size": 4, "eval__num_tasks": 4}
 
 
-@pytest.mark.parametrize("num_kills", [2, pytest.param(12, marks=pytest.mark.soak)])
-def test_a_killed_run_that_is_resumed_trains_every_rollout_once(tmp_path: Path, num_kills: int) -> None:
-    arguments = quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER)
+@pytest.mark.parametrize(
+    ("num_kills", "max_staleness"),
+    [(2, 1), *(pytest.param(12, staleness, marks=pytest.mark.soak) for staleness in (0, 1))],
+)
+def test_a_killed_run_that_is_resumed_trains_every_rollout_once(
+    tmp_path: Path, num_kills: int, max_staleness: int
+) -> None:
+    changes = SMALLER | {"rollout__max_staleness": max_staleness}
+    arguments = quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **changes)
     for _ in range(num_kills):
         core = start(arguments, tmp_path)
         _kill_after(core, tmp_path, num_trajectories=random.randint(1, 5))

@@ -1,7 +1,7 @@
 """A whole run in one process, real but for its numbers: real controller, source and store, scripted
 rollouts and a trainer that only remembers what it was given.
 
-`python -m tests.support.controller_program RUNS_DIR` starts a run there, or resumes the one that is
+`python -m tests.support.controller_program RUNS_DIR MAX_STALENESS` starts a run there, or resumes the one that is
 there. It is made to be killed.
 """
 
@@ -147,4 +147,4 @@ async def run(
 
 
 if __name__ == "__main__":
-    asyncio.run(run(Path(sys.argv[1])))
+    asyncio.run(run(Path(sys.argv[1]), max_staleness=int(sys.argv[2])))

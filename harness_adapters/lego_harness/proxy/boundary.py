@@ -61,6 +61,11 @@ def _versions(generation: Generation, num_ids: int) -> NDArray[np.int32] | None:
     versions = np.asarray(generation.versions)
     if versions.shape != (num_ids,) or not np.issubdtype(versions.dtype, np.integer):
         raise EngineError(f"engine: policy versions of shape {versions.shape} for {num_ids} sampled ids")
+    if versions[0] != generation.policy_version or (np.diff(versions) < 0).any():
+        raise EngineError(
+            f"engine: policy versions {versions.tolist()} of a call of version {generation.policy_version}, "
+            "expected them to begin with it and never to fall"
+        )
     return versions.astype(np.int32)
 
 
