@@ -106,7 +106,7 @@ class Controller:
         for step in range(progress.committed + 1, self.recipe.train.steps + 1):
             await self.step(step, boundary, watchdog)
             await boundary.heed(step)
-            if self._evaluation_due(step):
+            if self._evaluation_due(step) and step not in progress.evaluated:
                 await self.evaluate(step)
 
     def _evaluation_due(self, step: int) -> bool:
@@ -181,7 +181,8 @@ class Controller:
         specs = self.source.step(step)
         attempts = await self._run_all([r for group in specs for r in group.rollouts], step=step)
         _refuse_broken([a[-1] for a in attempts.values()])
-        self.quarantine.observe([a[-1] for a in attempts.values()], step=step)
+        # First attempts: what an interrupted run knew when it drew the steps whose rollouts are stored already.
+        self.quarantine.observe([a[0] for a in attempts.values()], step=step)
         return tuple(_group(spec, attempts) for spec in specs)
 
     async def _run_all(self, specs: Sequence[RolloutSpec], *, step: int | None) -> dict[str, Attempts]:

@@ -11,9 +11,10 @@ import pytest
 from lego_core.store import RunReader
 from lego_harness.errors import SetupError
 from lego_harness.rollout import RolloutSpec
-from lego_harness.types import Grade, Trajectory
+from lego_harness.types import Grade, StopReason, Trajectory
+from tests.support import controller_program
 from tests.support.controller_program import STEPS, run
-from tests.support.runs import trajectory
+from tests.support.runs import recipe, trajectory
 
 PATCH = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
 
@@ -87,3 +88,29 @@ async def test_a_pool_of_which_nothing_is_left_ends_the_run_with_the_reason(tmp_
     every = tuple(f"train-{i}" for i in range(10))
     with pytest.raises(SetupError, match="all 10 training tasks are quarantined before step"):
         await run(tmp_path, Faulty(bad=every))
+
+
+class FailingOnce(Faulty):
+    """One rollout of step 2 fails; done again it is paid for no change."""
+
+    async def run(self, spec: RolloutSpec) -> Trajectory:
+        done = await super().run(spec)
+        if spec.id == "s00002.g00.r0":
+            return replace(done, stop_reason=StopReason.FAILED_HARNESS, error="scripted", grade=None)
+        return replace(done, patch="") if spec.id == "s00002.g00.r0~1" else done
+
+
+async def test_a_rollout_that_is_done_again_does_not_change_what_the_steps_behind_it_had_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their rollouts are stored already, and are those of the tasks that were drawn then."""
+    sections = controller_program.example_recipe().model_dump(include={"rollout", "eval"})
+    rarely = recipe(train={"steps": STEPS, "checkpoint_every": 5}, **sections)
+    monkeypatch.setattr(controller_program, "example_recipe", lambda: rarely)
+    await run(tmp_path / "whole", FailingOnce(bad=()))
+    with pytest.raises(asyncio.CancelledError):
+        await run(tmp_path / "pieces", FailingOnce(bad=(), break_after=70))
+    await run(tmp_path / "pieces", FailingOnce(bad=()))
+    whole, pieces = _drawn(_reader(tmp_path / "whole")), _drawn(_reader(tmp_path / "pieces"))
+    assert pieces.keys() - whole.keys() == {"s00002.g00.r0~1"}
+    assert {name: task for name, task in pieces.items() if "~" not in name} == whole
