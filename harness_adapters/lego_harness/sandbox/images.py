@@ -17,7 +17,7 @@ import fcntl
 import hashlib
 import subprocess
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ LABEL = "lego.image=task"
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 """Handed to fetching as the secret `ca`, where the builder has secrets: for machines behind a proxy."""
 _SAID_BYTES = 200_000
+_LOOK_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,8 +67,9 @@ class ImageCache:
         return True
 
     def evict(self, *, keep: str = "") -> list[str]:
-        """Remove the least recently used of this cache's images beyond the budget; their tags."""
-        with engine.client() as client:
+        """Remove the least recently used of this cache's images beyond the budget; their tags. None where the
+        engine does not list them: it refuses to while somebody else removes one."""
+        with suppress(*engine.FAULTS), engine.client() as client:
             listed = client.images.list(filters={"label": LABEL})
             sizes = {
                 tag: image.attrs["Size"] for image in listed for tag in image.tags if self._has_used(tag)
@@ -79,7 +81,8 @@ class ImageCache:
                 if tag != keep and _removed(client, tag):
                     total -= sizes[tag]
                     removed.append(tag)
-        return removed
+            return removed
+        return []
 
     async def _build(self, context: Path, key: str, tag: str) -> None:
         base = engine.default_image()
@@ -120,8 +123,18 @@ class ImageCache:
         """One builder of an image at a time, on this machine."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / f".{key}.lock").open("w") as file:
-            await asyncio.to_thread(fcntl.flock, file, fcntl.LOCK_EX)
+            # No thread waits for it: whoever holds the lock needs one to go on.
+            while not _locked(file.fileno()):  # noqa: ASYNC110 another process has no event for us
+                await asyncio.sleep(_LOOK_EVERY_S)
             yield
+
+
+def _locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def content_key(context: Path) -> str:
