@@ -52,19 +52,23 @@ class Spares:
         """Start what is missing, without waiting for it."""
         if not self._keep or spec.phase is not Phase.AGENT or spec.image is not None:
             return
-        kind = _kind(spec)
-        if self._kind != kind:
-            await self.close()
-            self._kind = kind
+        kind, others = _kind(spec), list[asyncio.Task[Spare]]()
+        if self._kind != kind:  # both change at once: another rollout may look while these are removed
+            others, self._starting, self._kind = self._starting, [], kind
         while len(self._starting) < self._keep:
             self._starting.append(asyncio.ensure_future(_started(self._start(kind))))
+        await asyncio.shield(_removed(others))
 
     async def close(self) -> None:
         """Remove what was not taken; raises SetupError."""
         starting, self._starting, self._kind = self._starting, [], None
-        for spare in await asyncio.gather(*starting, return_exceptions=True):
-            if isinstance(spare, Spare):
-                await asyncio.to_thread(engine.remove, spare.name)
+        await asyncio.shield(_removed(starting))
+
+
+async def _removed(starting: list[asyncio.Task[Spare]]) -> None:
+    for spare in await asyncio.gather(*starting, return_exceptions=True):
+        if isinstance(spare, Spare):
+            await asyncio.to_thread(engine.remove, spare.name)
 
 
 async def _started(start: Awaitable[Spare]) -> Spare:
