@@ -156,7 +156,7 @@ class RolloutRunner:
         if verdict.forfeit:
             return verdict, Grade(reward=0.0, tests={}, duration_s=0.0, detail=verdict.forfeit)
         try:
-            return verdict, await self._grader.grade(task, facts.exported or {})
+            return verdict, await self._grader.grade(task, facts.exported or {}, before=facts.before)
         except (LegoError, OSError) as error:
             return classify_failure(error, otherwise=StopReason.FAILED_GRADER), None
 

@@ -174,7 +174,7 @@ class _Backend:
 class _Grader:
     world: FakeWorld
 
-    async def grade(self, task: Task, exported: Any) -> Grade:
+    async def grade(self, task: Task, exported: Any, *, before: Any) -> Grade:
         assert self.world.num_open == 0, "graded while the agent's sandbox was open"
         if self.world.grade_error:
             raise self.world.grade_error

@@ -39,14 +39,20 @@ class Grader:
         self._fitness: dict[Path, dict[str, bool]] = {}
         """By task and test function that was once in doubt: whether it can be contradicted."""
 
-    async def grade(self, task: Task, exported: Mapping[str, bytes]) -> Grade:
-        """The verdict over what `Sandbox.export` returned; raises GraderError."""
+    async def grade(
+        self, task: Task, exported: Mapping[str, bytes], *, before: Mapping[str, bytes] | None = None
+    ) -> Grade:
+        """The verdict over what `Sandbox.export` returned; raises GraderError.
+
+        `before` is what the agent was given, where a set-up had prepared it: what that left is no change of
+        the agent's, test-side files included.
+        """
         started = time.monotonic()
         if _is_oversized(exported):
             detail = f"the workspace exceeds {MAX_EXPORT_FILES} files or {MAX_EXPORT_BYTES} bytes"
             return Grade(reward=0.0, tests={}, duration_s=0.0, detail=detail)
         expected = await expected_tests(task, self._backend, label=self._label)
-        tree = graded_tree(workspace_files(task), exported)
+        tree = graded_tree(workspace_files(task) if before is None else before, exported)
         ruling = await self._ruling(task, expected, tree)
         return make_grade(expected.tests, ruling, tree, duration_s=time.monotonic() - started)
 

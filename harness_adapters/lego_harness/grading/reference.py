@@ -21,7 +21,7 @@ from lego_harness.grading.git_history import sealed_git
 from lego_harness.grading.listed import FILE, Listed, listed_tests
 from lego_harness.grading.toolchain import toolchain
 from lego_harness.grading.trial import TESTS, Job, Verdict, run_trial
-from lego_harness.sandbox.base import BUILD, FETCH, Mount, Phase, SandboxBackend, SandboxSpec
+from lego_harness.sandbox.base import Mount, Phase, SandboxBackend, SandboxSpec
 from lego_harness.tasks.folder import tree_files, workspace_files
 from lego_harness.tasks.surroundings import set_up, surrounded
 from lego_harness.types import Task
@@ -185,12 +185,17 @@ def content_key(task: Task, backend: SandboxBackend) -> str:
 
 
 def _digest_of_surroundings(task: Task) -> bytes:
-    """Nothing for a plain task. Packed files count by size and time: they may be large."""
+    """Nothing for a plain task. Packed files count by size and time: they may be large. Of a build context
+    everything counts that an image is built from."""
     wanted = task.surroundings
     if wanted.is_plain:
         return b""
     said = [wanted.image or "", str(wanted.setup_network)]
     said += [f"{target} {file.stat().st_size} {file.stat().st_mtime_ns}" for target, file in wanted.packed]
-    scripts = [wanted.setup, *((wanted.context / BUILD, wanted.context / FETCH) if wanted.context else ())]
-    read = [path.read_bytes() for path in scripts if path is not None and path.is_file()]
-    return repr((said, read)).encode()
+    digest = hashlib.sha256(repr(said).encode())
+    left_out = {file for _, file in wanted.packed}
+    for path in (wanted.setup, *(sorted(wanted.context.rglob("*")) if wanted.context else ())):
+        if path and path.is_file() and path not in left_out and not path.is_relative_to(task.workspace):
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(task.path)}\0{len(content)}\0".encode() + content)
+    return digest.digest()

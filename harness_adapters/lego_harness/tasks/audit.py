@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lego_harness.errors import GraderError
+from lego_harness.errors import GraderError, SetupError
 from lego_harness.grading.grader import Grader
 from lego_harness.grading.reference import prepared_tree, solved_tree
 from lego_harness.sandbox.base import SandboxBackend
@@ -45,18 +45,19 @@ async def audit(
             continue
         try:
             yield await _audit_one(task, grader, backend, repeat, label)
-        except GraderError as error:
+        except (GraderError, SetupError) as error:  # the second: its git history cannot be sealed
             yield Audit(task_id=task.id, faults=(one_line(str(error)),), grading_s=None)
 
 
 async def _audit_one(task: Task, grader: Grader, backend: SandboxBackend, repeat: int, label: str) -> Audit:
+    before = await prepared_tree(task, backend, label=label)
     trees: dict[str, tuple[float, Mapping[str, bytes]]] = {
-        "untouched": (0.0, await prepared_tree(task, backend, label=label)),
+        "untouched": (0.0, before),
         "the reference solution": (1.0, await solved_tree(task, backend, label=label)),
     }
     faults, seconds = list[str](), list[float]()
     for name, (wanted, tree) in trees.items():
-        grades = [await grader.grade(task, tree) for _ in range(repeat)]
+        grades = [await grader.grade(task, tree, before=before) for _ in range(repeat)]
         faults += _faults(name, wanted, grades)
         seconds += [grade.duration_s for grade in grades]
     return Audit(task_id=task.id, faults=tuple(faults), grading_s=sum(seconds) / len(seconds))

@@ -35,6 +35,7 @@ from lego_harness.text import one_line
 from lego_harness.types import Surroundings, Task
 
 _SETUP = "setup.sh"
+_UNREAD = {"__pycache__", ".git"}
 _PLAIN = re.compile(
     r"FROM (python:3\.\d+\S*|\$\{?BASE\}?)|ARG BASE|WORKDIR \S+|(COPY|ADD) (\./)?repo/?\.? \S+", re.IGNORECASE
 )
@@ -85,7 +86,8 @@ async def surrounded(spec: SandboxSpec, task: Task, *, is_setup: bool = False) -
 async def set_up(sandbox: Sandbox, task: Task, *, then: Phase) -> dict[str, bytes] | None:
     """Run the task's set-up script and go on to a phase without network.
 
-    What the workspace holds then; None where there is no script. Raises SetupError.
+    What the workspace holds then, as `folder.tree_files` reads one; None where there is no script. Raises
+    SetupError.
     """
     wanted = task.surroundings
     if wanted.setup is None:
@@ -108,7 +110,7 @@ def _bounded(left: dict[str, bytes], script: Path) -> dict[str, bytes]:
             f"{script}: leaves more than {MAX_EXPORT_FILES} files or {MAX_EXPORT_BYTES} bytes in the workspace, "
             "expected less: bring them in by an image or a mount"
         )
-    return left
+    return {name: content for name, content in left.items() if not _UNREAD.intersection(name.split("/"))}
 
 
 def _needs_image(place: Path) -> bool:
@@ -130,7 +132,7 @@ def _packed(place: Path, target: str, name: str) -> tuple[str, Path]:
         raise UsageError(
             f"{place.parent}: environment.mounts: got {target!r}, expected an absolute path inside"
         )
-    if not file.is_file() or ".." in Path(name).parts:
+    if not file.is_file() or ".." in Path(name).parts or Path(name).is_absolute():
         raise UsageError(f"{file}: expected a packed file (.squashfs or .erofs) of the task, got none")
     return target, file.absolute()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lego_harness.errors import UsageError
+from lego_harness.grading import reference
 from lego_harness.redteam.cheat import HONEST, all_cheats
 from lego_harness.redteam.run import Result, attempt
 from lego_harness.sandbox import lazy
@@ -18,7 +19,7 @@ from lego_harness.sandbox.bubblewrap import BubblewrapBackend
 from lego_harness.sandbox.docker import DockerBackend
 from lego_harness.tasks.proof import prove
 from lego_harness.tasks.surroundings import surrounded
-from lego_harness.types import Surroundings, Task
+from lego_harness.types import FindingKind, Surroundings, Task
 from tests.support.repair_task import FILES, TESTS, repair_task
 from tests.support.sandboxes import unique_label
 
@@ -63,6 +64,7 @@ def test_a_named_image_is_taken_as_it_is(tmp_path: Path) -> None:
     ("table", "said"),
     [
         ('mounts = {"/opt/env" = "gone.squashfs"}', "gone.squashfs: expected a packed file"),
+        ('mounts = {"/opt/env" = "/etc/passwd"}', "/etc/passwd: expected a packed file"),
         ('mounts = {"opt" = "a.squashfs"}', "expected an absolute path"),
         ("docker_image = 3", r"environment.docker_image: .*got 3"),
         ('setup_network = "perhaps"', "environment.setup_network"),
@@ -71,6 +73,25 @@ def test_a_named_image_is_taken_as_it_is(tmp_path: Path) -> None:
 def test_what_is_wrong_is_named(tmp_path: Path, table: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         described(tmp_path / "t", table)
+
+
+@pytest.mark.parametrize(
+    "name", ["environment/Dockerfile", "environment/requirements.txt", "environment/setup.sh"]
+)
+def test_whatever_an_image_is_built_from_is_part_of_what_is_remembered_of_a_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(reference, "toolchain", lambda: Path("toolchain"))
+    files = {
+        "environment/Dockerfile": DOCKERFILE,
+        "environment/requirements.txt": "numpy==1\n",
+        name: "one\n",
+    }
+    one = repair_task(tmp_path / "t", **files)
+    key = reference.content_key(one, BubblewrapBackend())
+    assert reference.content_key(one, BubblewrapBackend()) == key
+    other = repair_task(tmp_path / "t", **{**files, name: "two\n"})
+    assert reference.content_key(other, BubblewrapBackend()) != key
 
 
 async def test_bubblewrap_refuses_a_task_that_needs_an_image_in_one_line(
@@ -106,6 +127,22 @@ async def test_what_set_up_leaves_is_what_the_agent_was_given(tmp_path: Path) ->
     assert proof.holds, proof.reason
     paid = await attempt(CHEATS[HONEST], task, BubblewrapBackend(), label=unique_label())
     assert paid.result is Result.HONEST, paid.detail
+
+
+async def test_test_side_files_that_set_up_leaves_are_no_change_of_the_agents(tmp_path: Path) -> None:
+    """As `pip install --editable` and a build in place leave them."""
+    tests = TESTS + (
+        "\n\ndef test_prepared():\n    names = ['x.egg-info/PKG-INFO', 'fast.so', 'conftest.py', 'tests/data.txt']\n"
+        "    assert ''.join(open(name).read() for name in names) == '#' * 4\n"
+    )
+    script = "mkdir x.egg-info\nfor f in x.egg-info/PKG-INFO fast.so conftest.py tests/data.txt; do printf '#' > $f; done\n"
+    task = repair_task(tmp_path / "t", **{"environment/setup.sh": script, "tests/test_hidden.py": tests})
+    (proof,) = await prove([task], BubblewrapBackend())
+    assert proof.holds, proof.reason
+    paid = await attempt(CHEATS[HONEST], task, BubblewrapBackend(), label=unique_label())
+    assert paid.result is Result.HONEST, paid.detail
+    kinds = {finding.kind for finding in paid.findings}
+    assert not kinds & {FindingKind.TEST_EDIT, FindingKind.TAMPERING}
 
 
 @pytest.mark.parametrize(
