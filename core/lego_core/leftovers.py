@@ -21,6 +21,7 @@ from lego_harness.sandbox import ownership
 
 MARK = "LEGO_LAUNCH"
 _TEMP_PREFIX = "lego-launch-"
+_SIGNATURE_BYTES = 200
 
 
 @contextmanager
@@ -44,8 +45,9 @@ def end_leftovers() -> None:
         with suppress(OSError):  # it ended meanwhile
             os.kill(pid, signal.SIGKILL)
     for folder in Path("/tmp").glob(f"{_TEMP_PREFIX}*"):
-        if _is_signed_by_the_dead(folder) and folder.lstat().st_uid == os.getuid():
-            shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # another launch removed it meanwhile
+            if folder.lstat().st_uid == os.getuid() and _is_signed_by_the_dead(folder):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def count_leftovers() -> int:
@@ -86,11 +88,18 @@ def _launches_written_to(process: Path) -> Iterator[Path]:
 
 
 def _is_signed_by_the_dead(folder: Path) -> bool:
-    """False for one that is gone or not signed yet."""
+    """False for one that is gone or not signed yet. An agent may have made it, in a /tmp of its own: what stands
+    there is no more than looked at, and a pipe or a link is no signature."""
     try:
-        return _is_dead((folder / "owner").read_text())
+        file = os.open(folder / "owner", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
+    try:
+        return _is_dead(os.read(file, _SIGNATURE_BYTES).decode(errors="replace"))
+    except OSError:
+        return False
+    finally:
+        os.close(file)
 
 
 def _is_dead(signature: str) -> bool:

@@ -90,6 +90,22 @@ def test_a_folder_that_nobody_has_signed_yet_is_left_alone() -> None:
         assert folder.is_dir()
 
 
+@pytest.mark.parametrize("owner", ["pipe", "link", "no text"])
+def test_what_an_agent_puts_in_place_of_a_signature_neither_holds_nor_ends_a_launch(owner: str) -> None:
+    with _folder("") as folder, _waiting_process(opens=folder / "log", mode="w") as agent:
+        (folder / "owner").unlink()
+        if owner == "pipe":
+            os.mkfifo(folder / "owner")
+        elif owner == "link":
+            (folder / "elsewhere").write_text(signature_of_the_dead())
+            (folder / "owner").symlink_to(folder / "elsewhere")
+        else:
+            (folder / "owner").write_bytes(b"\xff/\xff/\xff")
+        end_leftovers()
+        assert agent.poll() is None
+        assert folder.is_dir()
+
+
 @contextmanager
 def _folder(signature: str) -> Iterator[Path]:
     """The folder of a launch, with a log."""
