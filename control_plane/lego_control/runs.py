@@ -73,8 +73,10 @@ class Run:
         return self._recipe
 
     def once_per_step(self, what: str, find: Callable[[], T]) -> T:
-        """What `find` says, remembered until the run records something else about a step."""
-        mark = self.index.rows("SELECT offset, tail FROM source WHERE name = 'steps'")
+        """What `find` says, remembered until the run records something about a step or an evaluation."""
+        mark = self.index.rows(
+            "SELECT offset, tail FROM source WHERE name IN ('steps', 'heldout') ORDER BY name"
+        )
         if what not in self._known or self._known[what][0] != mark:
             self._known[what] = mark, find()
         return self._known[what][1]

@@ -127,9 +127,9 @@ def _counts(choices: Sequence[Choice]) -> str:
 
 
 def _write(out: Path, tasks: Sequence[Task], choices: Sequence[Choice], asked: Mapping[str, object]) -> None:
-    unfinished = out.with_name(f".{out.name}.unfinished")
     if out.exists():
         raise UsageError(f"--out {out}: is there already, expected a new folder")
+    unfinished = out.with_name(f".{out.name}.unfinished")
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)

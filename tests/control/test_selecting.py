@@ -91,4 +91,5 @@ def test_what_selects_nothing_is_one_line_and_leaves_no_folder(
 def test_an_existing_folder_is_never_written_over(pool: Path, run: Path) -> None:
     before = sorted(path.name for path in pool.iterdir())
     assert select(pool, run, pool) == 2
+    assert select(pool, run, Path()) == 2
     assert sorted(path.name for path in pool.iterdir()) == before

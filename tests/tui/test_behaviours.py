@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -166,6 +167,16 @@ def test_whatever_a_message_holds_it_is_read_without_a_crash(messages: list[Mess
 def test_a_command_line_of_a_megabyte_is_read_in_part(piece: str) -> None:
     seen = behaviour_of(flat(bash(piece * 500_000)), harness="mini-swe-agent", is_completed=True)
     assert seen.num_calls == 1
+
+
+def test_no_command_line_takes_longer_than_its_characters_do() -> None:
+    """Both took minutes, and a collapsed policy writes the like."""
+    writes = "python;" * 1400 + "python <<E\n" + "open(" * 1900 + "\nE"
+    names = " ".join(f"f{i}" for i in range(3000))
+    before = time.process_time()
+    calls = flat(bash(writes), bash(f"rm {names}"), bash(f"cat {names.replace('f', 'g')}"))
+    behaviour_of(calls, harness="mini-swe-agent", is_completed=True)
+    assert time.process_time() - before < 10
 
 
 @given(st.text(max_size=60) | st.text(alphabet="ab '\"<>|&;$()\n\\-/.", max_size=60))

@@ -84,9 +84,11 @@ def add_label(run: Path, label: Label) -> None:
     line = json.dumps(asdict(label), ensure_ascii=True) + "\n"
     path = run / "review.jsonl"
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(handle, line.encode())
+            size = os.fstat(handle).st_size
+            is_torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"  # by who was killed while he wrote
+            os.write(handle, b"\n" * is_torn + line.encode())
             os.fsync(handle)
         finally:
             os.close(handle)

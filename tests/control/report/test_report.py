@@ -204,6 +204,7 @@ def test_labels_are_kept_the_newest_holds_and_the_report_and_the_export_show_the
 ) -> None:
     run = write_hostile(tmp_path)
     name = "s00001.g00.r0"
+    (run / "review.jsonl").write_text('{"label": "fi')  # somebody was killed while he wrote
     for label, note in (("odd", "hm"), ("hacked", "it <b>edits</b> the test")):
         assert main(["review", str(run), "--label", name, "--as", label, "--note", note, "--exclude"]) == 0
     capsys.readouterr()

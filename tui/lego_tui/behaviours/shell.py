@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 MAX_COMMAND = 20_000
@@ -55,7 +56,9 @@ _PREFIXES = frozenset(["sudo", "time", "env", "nohup", "command", "exec", "built
 _TAKES_VALUE = frozenset(["-n", "-c", "-A", "-B", "-C", "-m", "-e", "--lines", "--bytes"])
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_]\w*)\1")
 _REDIRECT = re.compile(r"^\d?>{1,2}\|?$|^&>{1,2}$")
-_WRITES = re.compile(r"write_text|write_bytes|open\([^)]*['\"][wax]b?\+?['\"]|\.write\(|fs\.writeFile")
+_WRITES = re.compile(
+    r"write_text|write_bytes|open\([^)\n]{0,200}['\"][wax]b?\+?['\"]|\.write\(|fs\.writeFile"
+)
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ (?:b/)?)(\S+)", re.M)
 
 
@@ -66,9 +69,16 @@ def acts_of(command: str) -> tuple[Act, ...]:
     return tuple(found) or (Act(kind="run"),)
 
 
+@lru_cache(maxsize=64)
 def patched_paths(patch: str) -> tuple[str, ...]:
     """The files a patch names, in unified or in Codex's form."""
     return tuple(dict.fromkeys(path for path in _PATCHED.findall(patch[:MAX_COMMAND]) if path != "/dev/null"))
+
+
+@lru_cache(maxsize=64)
+def _writes(text: str) -> bool:
+    """Whether a program writes a file. Remembered, as what a patch names is: each of a line's commands asks."""
+    return _WRITES.search(text) is not None
 
 
 def _without_bodies(command: str) -> tuple[str, str]:
@@ -140,7 +150,7 @@ def _by_program(program: str, words: list[str], bodies: str) -> Act:
     if program in _EDITS:
         return Act(kind="edit", paths=patched_paths(bodies) or _files(rest))
     if _INTERPRETERS.match(program) or words[0].startswith(("./", "../")):
-        wrote = _WRITES.search(bodies) or _WRITES.search(" ".join(rest))
+        wrote = _writes(bodies) or _writes(" ".join(rest))
         return Act(kind="edit" if wrote else "execute")
     if (program, *rest[:1]) in (("go", "run"), ("cargo", "run"), ("uv", "run"), ("npx", *rest[:1])):
         return Act(kind="execute")

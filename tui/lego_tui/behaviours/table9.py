@@ -58,6 +58,8 @@ class Table9:
     """Malformed calls, of all calls."""
 
 
+_MAX_PATHS, _MAX_EDITED = 20, 200
+"""Files of one command, and edited files, that are compared: a policy may name thousands."""
 ROWS = (
     ("reads_back", "reads back a file it edited"),
     ("runs_tests", "runs the test suite"),
@@ -113,19 +115,21 @@ def pass_rates(groups: Iterable[Sequence[bool]]) -> tuple[float | None, float | 
 
 
 def _reads_back(calls: Sequence[Call]) -> bool:
-    edited: list[str] = []
+    edited: dict[str, None] = {}
     for call in calls:
         for act in call.acts:
-            if act.kind == "read" and any(_is_same(r, e) for r in act.paths for e in edited):
+            if act.kind not in ("read", "edit"):
+                continue
+            paths = [_plain(path) for path in act.paths[:_MAX_PATHS]]
+            if act.kind == "read" and any(_is_same(r, e) for r in paths for e in list(edited)[-_MAX_EDITED:]):
                 return True
             if act.kind == "edit":
-                edited += act.paths
+                edited |= dict.fromkeys(paths)
     return False
 
 
-def _is_same(one: str, other: str) -> bool:
-    """True for two spellings of a file: relative or absolute, or a pattern and what it matches."""
-    a, b = _plain(one), _plain(other)
+def _is_same(a: str, b: str) -> bool:
+    """True for two plain spellings of a file: relative or absolute, or a pattern and what it matches."""
     short, long = sorted((a, b), key=len)
     return a == b or long.endswith("/" + short) or fnmatchcase(a, b) or fnmatchcase(b, a)
 
