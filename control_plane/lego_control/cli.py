@@ -7,6 +7,7 @@ an expected failure is one line on stderr, never a traceback.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +19,14 @@ from lego_control.ci import commands as ci_commands
 from lego_control.export import export
 from lego_control.report import command as report_command
 from lego_control.tiny_harness import TINY_HARNESS
-from lego_harness.errors import LegoError, UsageError
+from lego_harness.errors import InfrastructureError, LegoError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 SANDBOXES = click.Choice(["auto", "docker", "gvisor", "bubblewrap"])
 RUNS_DIR = Path("runs")
+MAX_MESSAGE = 4000
 OVERRIDES = click.option(
     "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Change one key of the recipe."
 )
@@ -39,14 +41,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     except click.Abort:
         return 130
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
     except click.ClickException as error:
         return _fail(error.format_message(), error.exit_code)
     except LegoError as error:
         return _fail(str(error), error.exit_code)
+    except OSError as error:
+        if error.filename is None:
+            raise  # not a file that a person can look at: a fault of ours
+        said = f"{os.fsdecode(error.filename)}: {error.strerror}; check that it exists and may be used"
+        return _fail(said, InfrastructureError.exit_code)
 
 
 def _fail(message: str, exit_code: int) -> int:
-    click.echo(f"lego: {' '.join(message.split())}", err=True)
+    from lego_tui.safe import one_line
+
+    click.echo(f"lego: {one_line(message, MAX_MESSAGE)}", err=True)
     return exit_code
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,7 @@ def _arrow() -> tuple[Any, Any]:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise UsageError(
-            "--format parquet needs pyarrow, which is not installed; pip install 'lego-rl[export]'"
+            f"--format parquet needs pyarrow, which is not installed; run: {sys.executable} -m pip install 'pyarrow>=23'"
         ) from error
 
 

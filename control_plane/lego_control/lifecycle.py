@@ -29,27 +29,39 @@ def list_runs(runs_dir: Path, for_programs: bool, audit: Path | None) -> int:
     """List runs, newest first."""
     from lego_control.runs import Runs
     from lego_control.tools.status import runs_list
+    from lego_tui.safe import clean
 
     if audit is not None:
-        return _audit(audit)
+        return _audit(audit, for_programs)
     found = runs_list(Runs(runs_dir), limit=1000)
     if for_programs:
         click.echo(found.model_dump_json(indent=2))
         return 0
+    if not found.runs:
+        click.echo(
+            f"no run in {clean(runs_dir)}; lego quickstart makes one, lego demo-runs DIR writes examples"
+        )
     for row in found.runs:
         reward = "     " if row.reward is None else f"{row.reward:.3f}"
         click.echo(f"{row.state:<11} {row.step:>5}/{row.num_steps:<5} {reward}  {row.run}")
     return 0
 
 
-def _audit(path: Path) -> int:
+def _audit(path: Path, for_programs: bool) -> int:
+    import json
+
     from lego_control.fence import line
     from lego_control.runs import Run
+    from lego_core.store.json_records import to_json
 
     run = Run(path)
     run.check()
     run.index.refresh("events")
     outcomes = {asking.request.id: asking.outcome for asking in run.asked()}
+    if for_programs:
+        told = [to_json(request) | {"outcome": outcomes.get(request.id, "")} for request in run.requests()]
+        click.echo(json.dumps({"run": run.name, "requests": told}, indent=2))
+        return 0
     for request in run.requests():
         outcome = outcomes.get(request.id, "")
         click.echo(

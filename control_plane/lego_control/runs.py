@@ -57,7 +57,7 @@ class Run:
             code = "other_version" if is_there else "unknown_run"
             told = "was written by another version" if is_there else "is not there, or not yet whole"
             raise Refusal(
-                code, f"run {self.name} {told}", "runs_list names the runs that can be read"
+                code, f"run {self.name} {told}", "runs_list (lego runs) names the runs that can be read"
             ) from error
         except InfrastructureError as error:
             raise Refusal(
@@ -137,7 +137,7 @@ class Runs:
     def get(self, name: str) -> Run:
         """A readable run by its name. Raises Refusal."""
         if not RUN_NAME.fullmatch(name) or name in (".", ".."):
-            raise Refusal("unknown_run", "that is no name of a run", "take a name from runs_list")
+            raise Refusal("unknown_run", "that is no name of a run", "take a name from runs_list (lego runs)")
         run = self._open.get(name) or Run(self.folder / name)
         run.check()
         return self._open.setdefault(name, run)
@@ -150,7 +150,7 @@ class Runs:
             raise Refusal(
                 "no_runs_folder",
                 f"{self.folder} cannot be read: {error.strerror}",
-                "start the server with --runs-dir FOLDER",
+                "give --runs-dir a folder with runs",
             ) from error
         made = {path.name: _made(path / "run.json") for path in found}
         yield from sorted((name for name, when in made.items() if when), key=lambda name: (-made[name], name))

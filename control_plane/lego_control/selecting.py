@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lego_control.finite import finite
 from lego_harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,8 +57,10 @@ class Choice:
     help="Measured by; repeatable.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the new pool.")
-@click.option("--low", type=SHARE, default=0.1, show_default=True, help="Least solve rate.")
-@click.option("--high", type=SHARE, default=0.9, show_default=True, help="Greatest solve rate.")
+@click.option("--low", type=SHARE, default=0.1, show_default=True, callback=finite, help="Least solve rate.")
+@click.option(
+    "--high", type=SHARE, default=0.9, show_default=True, callback=finite, help="Greatest solve rate."
+)
 @click.option(
     "--size", type=click.IntRange(min=1), help="At most so many, nearest to one half.  [default: all]"
 )

@@ -14,6 +14,7 @@ from lego_core.store import RunReader
 from lego_core.store.json_records import to_json
 from lego_core.types import StepRecord
 from lego_tui.progress import signal
+from lego_tui.safe import clean
 from lego_tui.words import chart, number, percent, small
 
 STEP_FIELDS = (
@@ -60,7 +61,7 @@ def _finite(value: Any) -> Any:
 def draw(reader: RunReader, console: Console) -> None:
     """The run on a terminal."""
     info, steps = reader.info(), reader.steps()
-    console.print(Text.assemble((str(reader.layout.root), "bold"), f"  {_status(reader)}"), soft_wrap=True)
+    console.print(Text.assemble((clean(reader.layout.root), "bold"), f"  {_status(reader)}"), soft_wrap=True)
     recipe = reader.recipe()
     console.print(
         f"{recipe.harness.name}, seed {recipe.run.seed}, {len(steps)} of {recipe.train.steps} steps, started {info.created[:19]} UTC"

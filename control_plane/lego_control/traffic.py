@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from lego_control.finite import finite
+
 SANDBOXES = click.Choice(["auto", "docker", "gvisor", "bubblewrap"])
 
 
@@ -74,7 +76,7 @@ def record(harness: str, scenario: str, out: Path, sandbox: str) -> int:
     metavar="NAME=VALUE",
     help="A switch of the checkpoint's own chat template, such as enable_thinking=false.",
 )
-@click.option("--temperature", type=click.FloatRange(min=0), default=1.0, show_default=True)
+@click.option("--temperature", type=click.FloatRange(min=0), default=1.0, show_default=True, callback=finite)
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Tokens of one reply.  [default: what fits]")
 def proxy(
     upstream: str,

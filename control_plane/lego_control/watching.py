@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from lego_control.finite import finite
 from lego_harness.errors import UsageError
 
 THEMES = click.Choice(["lego-dark", "lego-light", "lego-contrast", "lego-okabe"])
@@ -123,7 +124,9 @@ def top(path: Path | None, once: bool, for_programs: bool) -> int:
 )
 @click.option("--steps", type=click.IntRange(min=4), default=24, show_default=True, help="Steps of each run.")
 @click.option("--live", metavar="NAME", help="Write one run at the pace of a live one instead.")
-@click.option("--seconds-per-step", type=click.FloatRange(min=0), default=3.0, show_default=True)
+@click.option(
+    "--seconds-per-step", type=click.FloatRange(min=0), default=3.0, show_default=True, callback=finite
+)
 @JSON
 def demo_runs(
     out: Path,
@@ -135,16 +138,19 @@ def demo_runs(
 ) -> int:
     """Write simulated example runs into OUT: one healthy, four that went bad, for lego watch."""
     from lego_control.demo_runs.write import write_demo_runs, write_live
+    from lego_tui.safe import clean
 
     if live:
         run = write_live(out, live, steps=steps, seconds_per_step=seconds_per_step)
-        click.echo(json.dumps({"run": str(run)}) if for_programs else f"{run}")
+        click.echo(json.dumps({"run": str(run)}) if for_programs else clean(run))
         return 0
     for story, run in write_demo_runs(out, names, steps):
         said = {"run": str(run), "name": story.name, "planted": story.says}
-        click.echo(json.dumps(said) if for_programs else f"{story.name:20}  {run}")
+        click.echo(json.dumps(said) if for_programs else f"{story.name:20}  {clean(run)}")
     if not for_programs:
-        click.echo(f"\nLook at them with: lego watch {out}\nOne is healthy; why did each other go bad?")
+        click.echo(
+            f"\nLook at them with: lego watch {clean(out)}\nOne is healthy; why did each other go bad?"
+        )
     return 0
 
 

@@ -279,7 +279,8 @@ def _explain(error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         return f"unknown key {where!r}{_suggestion(error['loc'])}"
-    return f"{where}: {error['msg'].lower()}, got {error['input']!r}"
+    said = error["msg"][:1].lower() + error["msg"][1:]  # the rest may quote a pattern
+    return f"{where}: {said}, got {error['input']!r}"
 
 
 def _suggestion(loc: Sequence[Any]) -> str:

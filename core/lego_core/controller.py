@@ -1,4 +1,4 @@
-"""The training loop: one controller for every schedule.
+"""The training loop: one controller, synchronous.
 
     source ──specs──▶ workers ──trajectories──▶ store ──groups──▶ batch ──samples──▶ trainer
        ▲                 │ ids in, ids out                                              │

@@ -243,3 +243,54 @@ def test_a_reader_that_goes_away_causes_no_traceback(tmp_path: Path, flags: list
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert (done.stderr, done.returncode) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["gate", "--candidate", "a", "--baseline", "b", "--min-effect", "nan"],
+        ["gate", "--candidate", "a", "--baseline", "b", "--confidence", "nan"],
+        ["tasks", "select", "pool", "--run", "a", "--out", "b", "--low", "nan"],
+        ["proxy", "--upstream", "http://127.0.0.1:1", "--model", ".", "--temperature", "nan"],
+        ["demo-runs", "out", "--live", "healthy", "--seconds-per-step", "inf"],
+    ],
+)
+def test_a_number_that_is_none_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(command) == 2
+    assert "is no finite number" in one_line(capsys)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_never_drives_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(tmp_path / "\x1b[31m\x07\u202e")]) == 2
+    assert one_line(capsys).rstrip("\n").isprintable()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["demo-runs", "file/x"], ["report", "x" * 300], ["top", "x" * 300], ["tasks", "audit", "x" * 300]],
+)
+def test_a_file_system_that_refuses_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    assert main(command) == 3
+    assert "check that it exists and may be used" in one_line(capsys)
+
+
+def test_a_group_of_commands_without_one_shows_its_help_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sandbox"]) == 2
+    assert "\n  reap" in capsys.readouterr().err
+
+
+def test_a_pattern_is_quoted_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("r.toml").write_text("[run]\nname = 'a/b'\n")
+    assert main(["train", "r.toml"]) == 2
+    assert "[A-Za-z0-9]" in one_line(capsys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -95,3 +96,28 @@ def test_runs_are_listed_with_how_they_stand(tmp_path: Path, capsys: pytest.Capt
     run = operated_run(tmp_path, steps=2)
     assert main(["runs", "--runs-dir", str(tmp_path)]) == 0
     assert capsys.readouterr().out.split() == ["finished", "2/4", "0.100", run.name]
+
+
+def test_a_run_that_is_broken_is_a_line_among_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, broken = operated_run(tmp_path, steps=2), operated_run(tmp_path, steps=2)
+    (broken / "events.jsonl").unlink()
+    (broken / "events.jsonl").mkdir()
+    assert main(["runs", "--runs-dir", str(tmp_path)]) == 0
+    told = {line.split()[-1]: line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    assert told == {whole.name: "finished", broken.name: "unreadable"}
+
+
+def test_a_folder_without_runs_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "--runs-dir", str(tmp_path)]) == 0
+    assert "no run in" in capsys.readouterr().out
+
+
+def test_the_audit_log_is_there_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = operated_run(tmp_path, steps=1)
+    assert main(["note", str(run), "fine"]) == 0
+    capsys.readouterr()
+    assert main(["runs", "--audit", str(run), "--json"]) == 0
+    (request,) = json.loads(capsys.readouterr().out)["requests"]
+    assert (request["asked"], request["why"]) == ("note", "fine")

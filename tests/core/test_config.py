@@ -70,7 +70,7 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("train", "message"),
     [
-        ({"objective": "grpo"}, "the default clip bounds are gspo's: grpo needs clip_low and clip_high"),
+        ({"objective": "grpo"}, "the default clip bounds are GSPO's: grpo needs clip_low and clip_high"),
         ({"objective": "dr_grpo", "clip_low": 0.2, "clip_high": 0.2}, "expected advantage_std = false"),
         ({"old_logprobs": "rollout", "rollout_correction": "mask"}, "nothing is left for rollout_correction"),
         ({"objective": "ppo"}, "train.objective"),

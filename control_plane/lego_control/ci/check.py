@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lego_control.ci.gate import by_task, compare, decide, unpaired, words
+from lego_control.ci.gate import MIN_TASKS, Comparison, by_task, compare, decide, unpaired, words
 from lego_control.ci.outcome import Outcome, Report, Status
 from lego_control.ci.publish import Outputs, publish
 from lego_core.config import Limit, WatchdogPolicy
@@ -110,6 +110,12 @@ def _backtest(reader: RunReader, policy: WatchdogPolicy) -> tuple[list[Outcome],
     return [outcome], stopped
 
 
+def _more(comparison: Comparison) -> str:
+    if comparison.num_tasks < MIN_TASKS:
+        return "compare runs that were evaluated on the same held-out tasks"
+    return "more tasks or more rollouts a task"
+
+
 def gate_runs(
     candidate: Path, baseline: Path, *, metric: str, min_effect: float, confidence: float, wanted: Outputs
 ) -> int:
@@ -126,7 +132,7 @@ def gate_runs(
         evidence=("inconclusive: " if status is Status.ERROR else "")
         + words(comparison, confidence)
         + (f"; {len(alone)} tasks have no partner" if alone else ""),
-        remedy="more tasks or more rollouts a task" if status is Status.ERROR else "",
+        remedy=_more(comparison) if status is Status.ERROR else "",
     )
     properties = {"candidate": str(candidate), "baseline": str(baseline), "confidence": f"{confidence:g}"}
     numbers: dict[str, Any] = {

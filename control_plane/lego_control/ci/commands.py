@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from lego_control.ci.publish import Outputs, outputs
+from lego_control.finite import finite
 from lego_control.validate.command import validate
 
 RUN = click.Path(path_type=Path)
@@ -90,9 +91,16 @@ def check(
     help="Of the last held-out evaluation, by task.",
 )
 @click.option(
-    "--min-effect", type=float, default=0.0, show_default=True, help="Candidate minus baseline, at least."
+    "--min-effect",
+    type=float,
+    default=0.0,
+    show_default=True,
+    callback=finite,
+    help="Candidate minus baseline, at least.",
 )
-@click.option("--confidence", type=click.FloatRange(0.5, 0.999), default=0.95, show_default=True)
+@click.option(
+    "--confidence", type=click.FloatRange(0.5, 0.999), default=0.95, show_default=True, callback=finite
+)
 @outputs
 def gate(
     candidate: Path,

@@ -60,11 +60,13 @@ def publish(report: Report, wanted: Outputs, extra: dict[str, Any] | None = None
 
 
 def _draw(report: Report) -> None:
+    from lego_tui.safe import clean
+
     for o in report.outcomes:
         click.secho(f"{o.status.value:>7}", fg=STYLES.get(o.status), nl=False)
-        click.echo(f"  {o.name}  {o.seconds:.1f} s  {o.evidence}")
+        click.echo(clean(f"  {o.name}  {o.seconds:.1f} s  {o.evidence}"))
         if o.remedy and o.status in (Status.FAILED, Status.ERROR, Status.WAIVED):
-            click.echo(f"         → {o.remedy}")
+            click.echo(clean(f"         → {o.remedy}"))
     code = report.exit_code
     click.secho(f"{report.title}: {code.name.lower()}", bold=True, fg=None if code is Exit.PASSED else "red")
 

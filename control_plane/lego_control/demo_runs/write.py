@@ -183,6 +183,6 @@ def _pid(event: Event) -> dict[str, int]:
 
 def write_live(out: Path, name: str, *, steps: int, seconds_per_step: float) -> Path:
     """Write a run at the pace of a live one."""
-    pause_s = seconds_per_step / (GROUPS * GROUP_SIZE)
+    story, pause_s = find_story(name), seconds_per_step / (GROUPS * GROUP_SIZE)
     model = write_tokenizer(out)
-    return write_story(out, find_story(name), model=model, steps=steps, pause=lambda: time.sleep(pause_s))
+    return write_story(out, story, model=model, steps=steps, pause=lambda: time.sleep(pause_s))

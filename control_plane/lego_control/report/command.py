@@ -88,6 +88,10 @@ def review(
         if label is None:
             raise UsageError("--label names a rollout; say what it is with --as")
         return _label(root, rollout, label, exclude, note)
+    if label is not None or exclude or note:
+        raise UsageError(
+            "--as, --exclude and --note say something of one rollout; name it with --label ROLLOUT"
+        )
     if out is not None:
         told = "".join(json.dumps(to_json(said)) + "\n" for said in read_labels(root))
         _write(out, told)
@@ -99,9 +103,10 @@ def _queue(root: Path, limit: int, for_programs: bool) -> int:
     from lego_control.report.review import queue, read_labels
     from lego_control.report.source import Source
     from lego_core.store.json_records import to_json
-    from lego_tui.safe import one_line
+    from lego_tui.safe import clean, one_line
 
-    found = queue(Source(root), read_labels(root))
+    source = Source(root)
+    found = queue(source, read_labels(root))
     for item in found[:limit]:
         if for_programs:
             click.echo(json.dumps(to_json(item)))
@@ -112,7 +117,11 @@ def _queue(root: Path, limit: int, for_programs: bool) -> int:
             )
             click.echo("\n    ".join([one_line(head, 160), *item.reasons]))
     if not for_programs:
-        click.echo(f"{len(found)} to look at; lego review RUN --label ROLLOUT --as fine|hacked|… --note WHY")
+        if source.unread:
+            click.echo(source.unread)
+        click.echo(
+            f"{len(found)} to look at; lego review {clean(root)} --label ROLLOUT --as fine|hacked|… --note WHY"
+        )
     return 0
 
 
@@ -162,11 +171,13 @@ def _tell(title: str, parts: Sequence[Part], html: Path | None, md: Path | None,
 
 
 def _write(path: Path, text: str) -> None:
+    from lego_tui.safe import clean
+
     try:
         path.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
-        raise InfrastructureError(f"{path}: the report cannot be written: {error.strerror}") from error
-    click.echo(f"{path}  {path.stat().st_size / 1000:.0f} kB", err=True)
+        raise InfrastructureError(f"{path}: cannot be written: {error.strerror}") from error
+    click.echo(f"{clean(path)}  {path.stat().st_size / 1000:.0f} kB", err=True)
 
 
 def _plain(value: Any) -> Any:

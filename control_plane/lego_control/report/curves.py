@@ -19,7 +19,7 @@ def summary(source: Source) -> Part:
     causes = [(h.name, h.text, h.next_check) for h in run.diagnosis.hypotheses]
     notes = [("note", text) for text in (*run.diagnosis.data_quality, run.newer, run.reason) if text]
     if run.num_broken or source.num_broken:
-        notes.append(("note", f"{run.num_broken} lines and {source.num_broken} rollouts could not be read"))
+        notes.append(("note", source.unread))
     return Part(
         id="summary",
         title=f"Verdict: {verdict(run)}",

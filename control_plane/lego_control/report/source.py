@@ -21,6 +21,7 @@ from lego_tui.behaviours.table9 import Behaviour, behaviour_of
 from lego_tui.feed.index import EVALUATION, Entry
 from lego_tui.feed.run import RunFeed
 from lego_tui.feed.trajectory import Rollout
+from lego_tui.safe import one_line
 
 MAX_OPENED = 1200
 """Training rollouts that are opened, and evaluation rollouts beside them."""
@@ -66,6 +67,14 @@ class Source:
         self.num_broken = 0
         self.opened = self._open(self.trained)
         self.opened_evaluations = self._open(self.evaluated)
+
+    @property
+    def unread(self) -> str:
+        """What could not be read, in a sentence; empty where everything was."""
+        if not (self.feed.num_broken or self.num_broken):
+            return ""
+        told = f"{self.feed.num_broken} lines or files and {self.num_broken} rollouts could not be read"
+        return told + (f", such as {one_line(self.feed.complaints[-1])}" if self.feed.complaints else "")
 
     def load(self, entry: Entry) -> Rollout:
         """A rollout as a whole."""

@@ -14,6 +14,7 @@ from lego_control.schemas import Asked, Heldout, RunRow, RunsList, RunStatus
 from lego_control.tools.paging import page, place
 from lego_control.verdict import verdict
 from lego_core.store.mailbox import Asked as Kind
+from lego_harness.errors import InfrastructureError
 
 SIGNALS = (
     "reward_mean", "solved", "rollouts", "entropy", "grad_norm", "clip_fraction", "kl_loss", "k3", "pearson_r",
@@ -51,7 +52,7 @@ def row(runs: Runs, name: str) -> RunRow:
             reward=reward,
             stale_s=run.stale_s(),
         )
-    except (Refusal, OSError):
+    except (Refusal, InfrastructureError, OSError):
         return RunRow(run=name, state="unreadable", step=0, num_steps=0, reward=None, stale_s=0.0)
 
 

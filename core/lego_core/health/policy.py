@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lego_core.config import WatchdogPolicy
+from lego_core.config import Limit, WatchdogPolicy
 from lego_core.store.mailbox import Asked, Request, post, requests
 from lego_harness.errors import UsageError
 
@@ -35,8 +35,15 @@ def parse_policy(data: Any, source: str) -> WatchdogPolicy:
     try:
         return WatchdogPolicy.model_validate(data)
     except ValidationError as error:
-        told = (f"{'.'.join(map(str, e['loc'])) or 'it'}: {e['msg']}" for e in error.errors())
-        raise UsageError(f"{source}: {'; '.join(told)}") from error
+        raise UsageError(f"{source}: {'; '.join(map(_explain, error.errors()))}") from error
+
+
+def _explain(error: Any) -> str:
+    where = ".".join(map(str, error["loc"])) or "it"
+    if error["type"] != "extra_forbidden":
+        return f"{where}: {error['msg']}"
+    known = Limit.model_fields if error["loc"][0] == "limits" else WatchdogPolicy.model_fields
+    return f"unknown key {where!r} (known: {', '.join(known)})"
 
 
 def set_policy(run_dir: Path, policy: WatchdogPolicy, *, who: str, via: str, why: str) -> Request:

@@ -18,6 +18,7 @@ from typing import Any
 
 from lego_core.store.reader import RunReader
 from lego_harness.errors import InfrastructureError, LegoError, UsageError
+from lego_harness.text import one_line
 
 OURS = ("state.json", "shape.json", "optimizer.pt", "model.safetensors")
 """What of a checkpoint is not copied as it is."""
@@ -34,9 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         checkpoint = find_checkpoint(arguments.run, arguments.step)
         export_checkpoint(checkpoint, arguments.out, card=_card(arguments.run, checkpoint))
     except LegoError as error:
-        sys.stderr.write(f"lego: {error}\n")
+        sys.stderr.write(f"lego: {one_line(str(error), limit=4000)}\n")
         return error.exit_code
-    sys.stdout.write(f"{arguments.out}\n")
+    sys.stdout.write(f"{one_line(str(arguments.out), limit=4000)}\n")
     return 0
 
 

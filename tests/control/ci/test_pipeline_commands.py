@@ -230,3 +230,19 @@ def test_the_summary_and_annotations_reach_github(
     assert "✖ failed" in (tmp_path / "summary.md").read_text()
     assert ET.parse(report).getroot().get("failures") == "1"
     assert "::error title=" in capsys.readouterr().out
+
+
+def test_a_key_that_a_policy_does_not_have_is_named_with_those_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("actoin = 'stop'")
+    assert main(["check", str(a_run(tmp_path, rising())), "--policy", str(policy)]) == 2
+    assert "unknown key 'actoin' (known: action, grace_steps, limits)" in capsys.readouterr().err
+
+
+def test_a_step_that_has_not_been_is_not_diagnosed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diagnose", str(a_run(tmp_path, rising())), "--step", "99"]) == 2
+    assert "--step 99" in capsys.readouterr().err

@@ -216,3 +216,18 @@ def test_labels_are_kept_the_newest_holds_and_the_report_and_the_export_show_the
     assert "it <b>edits" not in (tmp_path / "r.html").read_text()
     assert main(["review", str(run), "--label", "nobody", "--as", "odd"]) == 2
     assert "holds no rollout 'nobody'" in capsys.readouterr().err
+
+
+def test_a_file_that_may_not_be_read_is_told(tmp_path: Path, capsys: Said) -> None:
+    run = write_run(tmp_path)
+    (run / "steps.jsonl").unlink()
+    (run / "steps.jsonl").mkdir()
+    assert "steps.jsonl: cannot be read" in json.dumps(parts_of(["report", str(run)], capsys)["summary"])
+    assert main(["review", str(run)]) == 0
+    assert "steps.jsonl: cannot be read" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", [["--as", "fine"], ["--exclude"], ["--note", "why"]])
+def test_a_label_without_a_rollout_is_refused(tmp_path: Path, capsys: Said, options: list[str]) -> None:
+    assert main(["review", str(write_run(tmp_path)), *options]) == 2
+    assert "name it with --label" in capsys.readouterr().err

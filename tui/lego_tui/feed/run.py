@@ -56,6 +56,7 @@ class RunFeed:
         self.events: deque[EventLine] = deque(maxlen=_MAX_EVENTS)
         self.complaints: deque[str] = deque(maxlen=_MAX_COMPLAINTS)
         self.num_broken = 0
+        self._troubles: set[str] = set()
         self.changed_at = 0.0
         """Monotonic seconds of the last poll that brought something."""
         self.version = 0
@@ -108,6 +109,9 @@ class RunFeed:
 
     def _take(self, tail: Tail, add: Callable[[bytes], object]) -> int:
         lines = tail.read()
+        if tail.trouble and tail.trouble not in self._troubles:
+            self._troubles.add(tail.trouble)
+            self._complain(tail.trouble)
         first = tail.number - len(lines) + 1
         for number, line in enumerate(lines, first):
             try:
