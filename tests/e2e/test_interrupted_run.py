@@ -44,6 +44,7 @@ def test_a_killed_engine_is_started_again_and_the_run_goes_on_to_its_end(tmp_pat
     _assert_each_rollout_trained_once(RunReader(_run(tmp_path)))
 
 
+@pytest.mark.soak
 def test_an_engine_that_is_killed_again_and_again_ends_the_run_with_one_line_and_nothing_left(
     tmp_path: Path,
 ) -> None:
