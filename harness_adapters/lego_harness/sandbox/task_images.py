@@ -30,7 +30,8 @@ class TaskImages:
             return spec
         image = spec.image or await self._image(spec)
         python = await asyncio.to_thread(python_runtime, self._cache)
-        return replace(spec, image=image, context=None, mounts=(*spec.mounts, python))
+        others = (mount for mount in spec.mounts if mount.target != python.target)
+        return replace(spec, image=image, context=None, mounts=(*others, python))
 
     async def _image(self, spec: SandboxSpec) -> str:
         assert spec.context is not None

@@ -25,11 +25,13 @@ def bare() -> Iterator[str]:
         yield tag
 
 
-async def test_a_python_is_brought_into_an_image_without_one(bare: str, spec: Spec, tmp_path: Path) -> None:
-    mount = python_runtime(tmp_path)
-    assert python_runtime(tmp_path) == mount
+@pytest.mark.parametrize("is_asked_for", [False, True])
+async def test_a_python_is_brought_into_an_image_without_one(
+    bare: str, spec: Spec, tmp_path: Path, is_asked_for: bool
+) -> None:
+    mounts = (python_runtime(tmp_path),) if is_asked_for else ()
     script = "import json, socket, ssl, sqlite3, sys; print(sys.version_info >= (3, 11), sys.prefix)"
-    async with DockerBackend().open(spec(image=bare, mounts=(mount,), root=True)) as sandbox:
+    async with DockerBackend().open(spec(image=bare, mounts=mounts, root=True)) as sandbox:
         assert "not found" in (await sandbox.exec(["sh", "-c", "python3"], timeout_s=20)).stderr
         result = await sandbox.exec([START, "-I", "-c", script], timeout_s=20)
         assert result.stdout == f"True {PYTHON}/usr\n", result.stderr
@@ -47,11 +49,10 @@ async def test_a_harness_reaches_the_proxy_from_an_image_without_a_python(
         await writer.wait_closed()
 
     path = tmp_path / "proxy.sock"
-    mounts = (FORWARDER, python_runtime(tmp_path))
     async with (
         await asyncio.start_unix_server(answer, path),
         DockerBackend().open(
-            spec(image=bare, phase=Phase.AGENT, proxy_socket=path, mounts=mounts)
+            spec(image=bare, phase=Phase.AGENT, proxy_socket=path, mounts=(FORWARDER,))
         ) as sandbox,
     ):
         result = await sandbox.exec(
