@@ -14,6 +14,7 @@ from lego_harness.adapters.install import CLAUDE_CODE, MINI_SWE, OPENHANDS, inst
 from lego_harness.sandbox.choose import choose_backend
 from tests.support.processes import Watch, command, descendants
 from tests.support.real_rollout import label_of
+from tests.support.sandboxes import guards_of
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +47,7 @@ def test_killing_the_worker_leaves_no_process_no_harness_folder_and_no_sandbox_b
         assert program.stdout.readline() == "asked\n"
         pids = descendants(program.pid)
         clients = Watch([pid for pid in pids if command(pid).startswith("docker ")])
-        others = Watch([pid for pid in pids if pid not in clients.commands])
+        others = Watch([pid for pid in pids if pid not in clients.commands] + guards_of(program.pid))
         assert pids
         program.kill()
     assert others.survivors(within_s=20) == []
