@@ -92,7 +92,10 @@ stop() {
   docker ps -aq --filter label=lego.run | xargs -r docker rm -f >/dev/null || true
   kill -TERM "$(cat "/proc/$pid/task/$pid/children" | tr -d ' ')" 2>/dev/null || true
   for _ in $(seq 200); do [ -e "/proc/$pid/exe" ] || break; sleep 0.1; done
-  while umount "$state/data" 2>/dev/null; do :; done   # an engine that crashed left its own mount behind
+  # An engine that crashed left mounts behind: its own data, network namespaces; the deepest goes first.
+  local mount
+  while read -r mount; do umount "$mount" 2>/dev/null || true; done \
+    < <(awk -v under="$state/" 'index($5, under) == 1 { print $5 }' /proc/self/mountinfo | sort -r)
   rm -f "$state/supervisor.pid"
 }
 
