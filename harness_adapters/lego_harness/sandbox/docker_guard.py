@@ -80,7 +80,7 @@ def _started(client: Sequence[str], label: str) -> int:
             env={k: v for k, v in os.environ.items() if _NEEDED.fullmatch(k)} | {"LEGO_OWNED": label},
             check=True,
         )
-    except BaseException:
+    except BaseException:  # raised again: whatever it was, the pipe is not left open
         os.close(writing)
         raise
     finally:

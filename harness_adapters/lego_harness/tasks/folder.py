@@ -46,7 +46,7 @@ class _TaskToml(BaseModel):
     metadata: _Metadata = _Metadata()
     agent: _Timed = _Timed(timeout_sec=None)
     verifier: _Timed = _Timed(timeout_sec=None)
-    environment: EnvironmentTable = EnvironmentTable()  # pyright: ignore[reportCallIssue]
+    environment: EnvironmentTable = EnvironmentTable()
 
 
 def load_pool(folder: Path) -> tuple[Task, ...]:

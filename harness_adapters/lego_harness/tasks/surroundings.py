@@ -46,11 +46,11 @@ class EnvironmentTable(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
 
-    docker_image: str | None = Field(None, min_length=1)
+    docker_image: str | None = Field(default=None, min_length=1)
     mounts: dict[str, str] = {}
     """Path inside → packed file, relative to `environment/`."""
     setup_network: bool = False
-    build_timeout_sec: float = Field(600.0, gt=0)
+    build_timeout_sec: float = Field(default=600.0, gt=0)
 
 
 def read_surroundings(folder: Path, table: EnvironmentTable) -> Surroundings:
