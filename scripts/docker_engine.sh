@@ -35,6 +35,8 @@ need() { # packages that are not installed yet, without what they recommend
 }
 
 keep_alive() { # runs under tini: restarts a crashed engine, whose pid file would look alive for long
+  # The engine runs itself twice more for every container; collecting garbage is a fifth of what a start costs.
+  export GOGC=400
   local engine=
   trap 'touch "$state/down"; kill "$engine" 2>/dev/null; wait "$engine"; exit 0' TERM
   for _ in $(seq 20); do
