@@ -31,7 +31,9 @@ def myself(client: str = "") -> str:
 
 
 def ask(run: Run, asked: Asked, *, who: str, via: str, why: str) -> Request:
-    """Record a request to the trainer, or a note. Raises Refusal where nobody would hear it."""
+    """Record a request to the trainer, or a note. Raises Refusal where nobody would hear it or nothing is said."""
+    if asked is Asked.NOTE and not line(why, MAX_WHY):
+        raise Refusal("empty", "the note is empty", "say what is to be noted")
     if asked is not Asked.NOTE and not run.is_running():
         run.index.refresh("events")
         raise Refusal(

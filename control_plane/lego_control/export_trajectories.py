@@ -19,7 +19,8 @@ from lego_control.otel import as_span_lines
 from lego_control.redact import redact
 from lego_core.store import RunReader
 from lego_core.store.json_records import to_json
-from lego_harness.errors import InfrastructureError, LegoError, UsageError
+from lego_harness.errors import LegoError, UsageError
+from lego_harness.output import writing
 from lego_harness.types import Trajectory
 
 ROW_GROUP = 200
@@ -54,11 +55,9 @@ def export(
                 complain(str(error))
 
     draft = out.with_name(out.name + ".part")
-    try:
+    with writing(f"--out {out}"):
         number = _WRITERS[kind](loaded(), draft, run.resolve().name, with_tokens)
         draft.rename(out)
-    except OSError as error:
-        raise InfrastructureError(f"--out {out}: cannot be written: {error.strerror}") from error
     return number
 
 

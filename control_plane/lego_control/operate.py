@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from lego_harness.errors import UsageError
+
 RUNS_DIR = click.option(
     "--runs-dir",
     type=click.Path(path_type=Path),
@@ -40,6 +42,10 @@ def mcp(runs_dir: Path, allow_control: bool, port: int | None, token_file: Path 
     """Serve the runs to a coding agent, by the Model Context Protocol."""
     from lego_control.mcp_start import serve_http, serve_stdio
 
+    if port is None and token_file is not None:
+        raise UsageError(
+            "--token-file goes with --http, stdio needs no token: add --http PORT, or leave it out"
+        )
     if port is None:
         return serve_stdio(runs_dir, allow_control=allow_control)
     return serve_http(runs_dir, allow_control=allow_control, port=port, token_file=token_file)

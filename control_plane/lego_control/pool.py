@@ -10,6 +10,7 @@ from rich.console import Console
 
 from lego_core.config import load_recipe
 from lego_harness.errors import UsageError
+from lego_harness.output import writing
 from lego_harness.sandbox.choose import choose_backend
 from lego_harness.tasks.folder import load_pool
 from lego_harness.tasks.proof import prove
@@ -21,12 +22,8 @@ def make_pool(recipe: Path, folder: Path, *, seed: int, prove_in: str | None, co
     """Write as many tasks as the recipe asks for into `folder`; with `prove_in`, prove each in that
     sandbox. Raises UsageError naming the first task that does not hold."""
     sizes = load_recipe(recipe).tasks
-    try:
+    with writing(f"--out {folder}"):
         write_pool(folder, num_train=sizes.num_train, num_heldout=sizes.num_heldout, seed=seed)
-    except OSError as error:
-        raise UsageError(
-            f"--out {folder}: cannot be written: {error.strerror}; choose another folder"
-        ) from error
     pool = load_pool(folder)
     console.print(f"{len(pool)} tasks in {folder}, for example:", soft_wrap=True)
     console.print(f"  {pool[0].id}: {pool[0].instruction.strip()}", soft_wrap=True, markup=False)

@@ -20,6 +20,7 @@ import click
 
 from lego_core.config import toml_value
 from lego_harness.errors import LegoError, UsageError
+from lego_harness.output import writing
 from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.capture import Capture
 from lego_harness.proxy.patience import PatientEngine
@@ -45,12 +46,10 @@ def serve(
     sampling: Sampling,
 ) -> int:
     """Capture until interrupted; the exit code. Raises UsageError and infrastructure errors."""
-    try:
+    if out.exists():
+        raise UsageError(f"--out {out}: is there already; choose a new name")
+    with writing(f"--out {out}"):
         file = out.open("x", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"--out {out}: {error.strerror}; choose a new file in a folder that exists"
-        ) from error
     with file:
         try:
             captures = asyncio.run(_serve(upstream, model, template_options, port, sampling))

@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ import click
 
 from lego_control.finite import finite
 from lego_harness.errors import UsageError
+from lego_harness.output import writing
 
 if TYPE_CHECKING:
     from lego_core.store import RunReader
@@ -133,8 +135,7 @@ def _write(out: Path, tasks: Sequence[Task], choices: Sequence[Choice], asked: M
     if out.exists():
         raise UsageError(f"--out {out}: is there already, expected a new folder")
     unfinished = out.with_name(f".{out.name}.unfinished")
-    try:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    with writing(f"--out {out}"), _nothing_left(unfinished):
         unfinished.mkdir(parents=True)
         for task, choice in zip(tasks, choices, strict=True):
             if choice.kept:
@@ -142,6 +143,13 @@ def _write(out: Path, tasks: Sequence[Task], choices: Sequence[Choice], asked: M
         told = {**asked, "tasks": [asdict(choice) for choice in choices]}
         (unfinished / FILE).write_text(json.dumps(told, indent=1) + "\n")
         unfinished.rename(out)
-    except (OSError, shutil.Error) as error:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise UsageError(f"--out {out}: cannot be written: {error}; choose another folder") from error
+
+
+@contextmanager
+def _nothing_left(folder: Path) -> Generator[None]:
+    """Without the folder before and behind."""
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -118,7 +118,7 @@ def top(path: Path | None, once: bool, for_programs: bool) -> int:
 
 
 @click.command("demo-runs")
-@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("out", type=click.Path(path_type=Path))
 @click.option(
     "--only", "names", multiple=True, metavar="NAME", help="healthy, environment-failure, collapse, …"
 )

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from lego_harness.adapters.options import CommandConfig, HarnessOptions
 from lego_harness.errors import UsageError
+from lego_harness.invalid import reason
 from lego_harness.types import FindingKind, Policy
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -279,7 +280,8 @@ def _explain(error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         return f"unknown key {where!r}{_suggestion(error['loc'])}"
-    said = error["msg"][:1].lower() + error["msg"][1:]  # the rest may quote a pattern
+    said = reason(error)
+    said = said[:1].lower() + said[1:]  # the rest may quote a pattern
     return f"{where}: {said}, got {error['input']!r}"
 
 

@@ -271,7 +271,7 @@ def test_a_name_never_drives_the_terminal(tmp_path: Path, capsys: pytest.Capture
 
 @pytest.mark.parametrize(
     "command",
-    [["demo-runs", "file/x"], ["report", "x" * 300], ["top", "x" * 300], ["tasks", "audit", "x" * 300]],
+    [["report", "x" * 300], ["top", "x" * 300], ["tasks", "audit", "x" * 300]],
 )
 def test_a_file_system_that_refuses_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
@@ -294,3 +294,44 @@ def test_a_pattern_is_quoted_as_it_is(
     Path("r.toml").write_text("[run]\nname = 'a/b'\n")
     assert main(["train", "r.toml"]) == 2
     assert "[A-Za-z0-9]" in one_line(capsys)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "command", "says"),
+    [
+        ("r.toml", "[harness]\nname = 'command'", ["train", "r.toml"], "harness: name = "),
+        (
+            "r.toml",
+            "[[watchdog.limits]]\nmetric = 'entropy'",
+            ["train", "r.toml"],
+            "expected min, max or both",
+        ),
+        (
+            "p.toml",
+            "[[limits]]\nmetric = 'entropy'",
+            ["check", "run", "--policy", "p.toml"],
+            "limits.0: expected min, max or both",
+        ),
+    ],
+)
+def test_what_we_say_of_a_wrong_value_has_no_words_of_a_library_before_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    file: str,
+    text: str,
+    command: list[str],
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path).rename("run")
+    Path(file).write_text(text)
+    assert main(command) == 2
+    told = one_line(capsys)
+    assert says in told
+    assert "alue error" not in told
+
+
+def test_a_token_without_http_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mcp", "--token-file", str(tmp_path / "token")]) == 2
+    assert "add --http PORT, or leave it out" in one_line(capsys)

@@ -93,6 +93,16 @@ def test_a_note_stands_in_the_audit_log_in_one_clean_line(
     assert line.endswith("(cli): looks fine")
 
 
+@pytest.mark.parametrize("text", ["", " \n", "\x1b[31m"])
+def test_a_note_that_says_nothing_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    run = operated_run(tmp_path, steps=1)
+    assert main(["note", str(run), text]) == 2
+    assert "the note is empty; say what is to be noted" in capsys.readouterr().err
+    assert requests(run) == ()
+
+
 def test_runs_are_listed_with_how_they_stand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = operated_run(tmp_path, steps=2)
     assert main(["runs", "--runs-dir", str(tmp_path)]) == 0

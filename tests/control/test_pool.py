@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from lego_control.pool import make_pool
-from lego_harness.errors import UsageError
+from lego_harness.errors import InfrastructureError
 from lego_harness.tasks.folder import load_pool
 
 SMALL = "[tasks]\nnum_train = 3\nnum_heldout = 2\n"
@@ -33,7 +33,9 @@ def test_the_pool_holds_what_the_recipe_asks_for_and_the_same_for_the_same_seed(
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, small_recipe: Path) -> None:
-    with pytest.raises(UsageError, match=r"--out .*small\.toml/pool: cannot be written: Not a directory"):
+    with pytest.raises(
+        InfrastructureError, match=r"--out .*small\.toml/pool: cannot be written: Not a directory"
+    ):
         make_pool(small_recipe, small_recipe / "pool", seed=0, prove_in=None, console=Console())
 
 

@@ -159,8 +159,8 @@ async def test_a_server_that_fails_ends_only_the_session_that_asked(model: Path,
     ("arguments", "code", "told"),
     [
         ({"--upstream": "http://127.0.0.1:1"}, 2, "no server answers there"),
-        ({"--out": "{tmp}/missing/x.jsonl"}, 2, "choose a new file"),
-        ({"--out": "{tmp}"}, 2, "choose a new file"),
+        ({"--out": "{tmp}/missing/x.jsonl"}, 3, "cannot be written: No such file or directory"),
+        ({"--out": "{tmp}"}, 2, "is there already; choose a new name"),
         ({"--template-option": "thinking"}, 2, "'thinking': expected NAME=VALUE"),
     ],
 )

@@ -17,7 +17,6 @@ from lego_harness.adapters.install import MINI_SWE, install
         (["vim"], "expected one of: mini-swe-agent"),
         (["mini-swe-agent", "--scenario", "subagent"], "has no sub-agents"),
         (["mini-swe-agent", "--scenario", "nothing"], "expected one of plain"),
-        (["mini-swe-agent", "--out", "missing/x.jsonl"], "in a folder that exists"),
         (["mini-swe-agent", "--out", "x.txt"], "expected a .jsonl file"),
     ],
 )

@@ -13,7 +13,7 @@ import click
 
 from lego_control.ci.formats import github_annotations, junit, summary
 from lego_control.ci.outcome import Exit, Report, Status, as_json
-from lego_harness.errors import UsageError
+from lego_harness.output import writing
 
 STYLES = {Status.PASSED: "green", Status.FAILED: "red", Status.WAIVED: "yellow", Status.ERROR: "red"}
 
@@ -41,8 +41,8 @@ def outputs(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def publish(report: Report, wanted: Outputs, extra: dict[str, Any] | None = None) -> int:
-    """Tell a report everywhere; its exit code. `extra` joins the JSON. Raises UsageError for a file that
-    cannot be written."""
+    """Tell a report everywhere; its exit code. `extra` joins the JSON. Raises InfrastructureError for
+    a file that cannot be written."""
     value = json.dumps(as_json(report) | (extra or {}), indent=2, allow_nan=False)
     if wanted.json == "-":
         click.echo(value)
@@ -78,8 +78,5 @@ def _summarise(report: Report, where: str | None) -> None:
 
 
 def _write(path: Path, text: str, mode: str = "w") -> None:
-    try:
-        with path.open(mode, encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}; choose another file") from error
+    with writing(path), path.open(mode, encoding="utf-8") as file:
+        file.write(text)

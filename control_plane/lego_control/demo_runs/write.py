@@ -27,6 +27,7 @@ from lego_core.store import Event, RunLayout, RunReader, RunWriter
 from lego_core.store.append import write_whole
 from lego_core.store.json_records import encode
 from lego_harness.errors import UsageError
+from lego_harness.output import writing
 
 STEPS, GROUPS, GROUP_SIZE, POOL, HELDOUT = 24, 4, 8, 24, 96
 _BEGIN = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
@@ -64,8 +65,9 @@ def find_story(name: str) -> Story:
 def write_tokenizer(out: Path) -> Path:
     """The simulated policy's folder, holding its tokenizer."""
     folder = out / "policy"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "tokenizer.json").write_bytes(tokenizer_json())
+    with writing(out):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "tokenizer.json").write_bytes(tokenizer_json())
     return folder
 
 

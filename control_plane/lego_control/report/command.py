@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from lego_harness.errors import InfrastructureError, UsageError
+from lego_harness.errors import UsageError
+from lego_harness.output import writing
 
 if TYPE_CHECKING:
     from lego_control.report.parts import Part
 
 MAX_RUNS = 8
 RUNS_DIR = Path("runs")
-FILE = click.Path(path_type=Path, dir_okay=False)
+FILE = click.Path(path_type=Path)
 
 
 @click.command()
@@ -173,10 +174,8 @@ def _tell(title: str, parts: Sequence[Part], html: Path | None, md: Path | None,
 def _write(path: Path, text: str) -> None:
     from lego_tui.safe import clean
 
-    try:
+    with writing(path):
         path.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InfrastructureError(f"{path}: cannot be written: {error.strerror}") from error
     click.echo(f"{clean(path)}  {path.stat().st_size / 1000:.0f} kB", err=True)
 
 

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from lego_core.config import Limit, WatchdogPolicy
 from lego_core.store.mailbox import Asked, Request, post, requests
 from lego_harness.errors import UsageError
+from lego_harness.invalid import reason
 
 FIELD = "policy"
 """Field of a `watch` request that holds the policy."""
@@ -41,7 +42,7 @@ def parse_policy(data: Any, source: str) -> WatchdogPolicy:
 def _explain(error: Any) -> str:
     where = ".".join(map(str, error["loc"])) or "it"
     if error["type"] != "extra_forbidden":
-        return f"{where}: {error['msg']}"
+        return f"{where}: {reason(error)}"
     known = Limit.model_fields if error["loc"][0] == "limits" else WatchdogPolicy.model_fields
     return f"unknown key {where!r} (known: {', '.join(known)})"
 

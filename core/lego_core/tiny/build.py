@@ -31,6 +31,7 @@ from lego_core.tiny.tokenizer import train_tokenizer
 from lego_core.tiny.warmup import Measured, WarmupConfig, measure, warm_up
 from lego_harness.adapters.base import Adapter
 from lego_harness.errors import SetupError
+from lego_harness.output import writing
 from lego_harness.registry import get_adapter
 from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.tasks import synth, synth_words
@@ -72,16 +73,18 @@ async def build(
     folder = out or _cache() / _key(adapter, config)
     if folder.is_dir() and not is_fresh:
         return Built(folder=folder, measured=_read_measured(folder), is_new=False)
+    with writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)  # told before anything is recorded
     await adapter.check()
     report(f"recording {harness} {adapter.version} on two probe tasks")
     recording = await record(adapter, backend)
-    measured = await asyncio.to_thread(_build_into, folder, recording, config, report)
+    with writing(folder):
+        measured = await asyncio.to_thread(_build_into, folder, recording, config, report)
     return Built(folder=folder, measured=measured, is_new=True)
 
 
 def _build_into(folder: Path, recording: Recording, config: WarmupConfig, report: Report) -> Measured:
     """Build beside the final place and move there at once."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         measured = _build(unfinished, recording, config, report)

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from lego_harness.errors import GraderError
+from lego_harness.invalid import reason
 from lego_harness.text import one_line
 
 FILE = "config.json"
@@ -68,7 +69,7 @@ def listed_tests(tests: Path) -> Listed | None:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise GraderError(
-            f"{path}: {where}: {first['msg']}, got {one_line(repr(first['input']), limit=80)}"
+            f"{path}: {where}: {reason(first)}, got {one_line(repr(first['input']), limit=80)}"
         ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise GraderError(f"{path}: cannot be read as JSON: {one_line(str(error))}") from error

@@ -17,6 +17,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lego_harness.errors import UsageError
+from lego_harness.invalid import reason
 from lego_harness.tasks.surroundings import EnvironmentTable, read_surroundings
 from lego_harness.types import Task
 
@@ -117,7 +118,7 @@ def _read_toml(path: Path) -> _TaskToml:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{path}: {key}: {first['msg']}, got {first['input']!r}") from error
+        raise UsageError(f"{path}: {key}: {reason(first)}, got {first['input']!r}") from error
     except ValueError as error:
         raise UsageError(f"{path}: not valid TOML: {error}") from error
 

@@ -21,6 +21,7 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lego_harness.errors import UsageError
+from lego_harness.invalid import reason
 from lego_harness.proxy.strict_json import DECODER, MAX_DEPTH, is_deep, without_surrogates
 from lego_harness.wire.stream import table
 
@@ -190,4 +191,4 @@ def _first(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error) or "nested too deeply"
     found = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
+    return f"{'.'.join(map(str, found['loc']))}: {reason(found)}"

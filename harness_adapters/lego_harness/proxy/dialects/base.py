@@ -14,6 +14,7 @@ from typing import Annotated, Any, Protocol, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from lego_harness.invalid import reason
 from lego_harness.proxy.conversation import FunctionSpec, Reply, Request, Tool
 from lego_harness.proxy.dialects.folding import Folded
 from lego_harness.proxy.refusal import Refusal
@@ -104,7 +105,7 @@ def _first(error: ValidationError, name: str = "", first: int = 0) -> str:
     where = found["loc"]
     if name:
         where = (name, first + int(where[0]), *where[1:]) if where else (name,)
-    return f"{'.'.join(map(str, where))}: {found['msg']}"
+    return f"{'.'.join(map(str, where))}: {reason(found)}"
 
 
 def request_of(
