@@ -7,12 +7,14 @@ The real `.git` never enters a sandbox, so that no future commit, stash, reflog 
 be found there; the same sealed repository stands in the grading sandbox for builds that ask git for a
 version. Invariants: what is handed out passed `audit`, else SetupError; git runs here on the task's own
 repository only, by plumbing that reads objects, without its configuration's hooks, filters and monitors;
-never on a `.git` that an agent wrote. See SWE-bench#465, where agents read the fix in future commits.
+never on a `.git` that an agent or a set-up wrote: of what a set-up leaves, only names and bytes are looked at.
+See SWE-bench#465, where agents read the fix in future commits.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -38,6 +40,8 @@ _SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = false\n\tbare = false\n"
 _KEPT = ("HEAD", "config", "index", "packed-refs", "objects/pack/", "refs/heads/", "refs/tags/")
 _TIMEOUT_S = 300
+_STORED = re.compile(r"(^|/)objects/(pack/[^/]+\.pack|[0-9a-f]{2}/[0-9a-f]{38,}|info/alternates)$")
+"""Where git keeps content: in the repository of a workspace, in a clone, a submodule or a bare repository."""
 
 
 @lru_cache(maxsize=32)
@@ -77,6 +81,15 @@ def audit(git: Path) -> Iterator[str]:
         lines = _git(git, *kind.split()).splitlines()
         if len(lines) > (kind == "worktree list"):
             yield f"git {kind}: {lines[-1]}"
+
+
+def other_history(given: Mapping[str, bytes], left: Mapping[str, bytes]) -> str:
+    """A stored git object by which the files in `left` hold more or less than those in `given`; else empty.
+
+    Refs, settings and the index name objects and hold none: without one there is nothing to read.
+    """
+    stores = [{path: files[path] for path in files if _STORED.search(path)} for files in (given, left)]
+    return min((path for path, _ in stores[0].items() ^ stores[1].items()), default="")
 
 
 def _seal(real: Path, new: Path) -> None:

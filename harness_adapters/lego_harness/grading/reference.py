@@ -111,8 +111,8 @@ async def solved_tree(task: Task, backend: SandboxBackend, *, label: str) -> dic
             f"{task.solution}: grading needs the reference solution to know which tests must pass"
         )
     mount = Mount(source=task.solution.parent.resolve(), target="/solution")
-    spec = SandboxSpec(phase=Phase.SETUP, files=workspace_files(task), label=label, mounts=(mount,))
     try:
+        spec = SandboxSpec(phase=Phase.SETUP, files=_given(task), label=label, mounts=(mount,))
         async with backend.open(await surrounded(spec, task, is_setup=True)) as sandbox:
             await set_up(sandbox, task, then=Phase.GRADE)
             result = await sandbox.exec(["bash", f"/solution/{task.solution.name}"], timeout_s=_SOLVE_S)
@@ -123,19 +123,24 @@ async def solved_tree(task: Task, backend: SandboxBackend, *, label: str) -> dic
         raise GraderError(
             f"{task.solution} ended with exit {result.exit_code}: {result.stderr.strip()[-300:]}"
         )
-    return tree
+    return {path: content for path, content in tree.items() if not path.startswith(".git/")}
 
 
 async def prepared_tree(task: Task, backend: SandboxBackend, *, label: str) -> dict[str, bytes]:
     """The workspace as the agent gets it, after the task's set-up; raises GraderError."""
     if task.surroundings.setup is None:
         return workspace_files(task)
-    spec = SandboxSpec(phase=Phase.SETUP, files=workspace_files(task), label=label)
     try:
+        spec = SandboxSpec(phase=Phase.SETUP, files=_given(task), label=label)
         async with backend.open(await surrounded(spec, task, is_setup=True)) as sandbox:
             return await set_up(sandbox, task, then=Phase.GRADE) or {}
     except SetupError as error:
         raise GraderError(f"set-up of {task.id}: {error}") from error
+
+
+def _given(task: Task) -> dict[str, bytes]:
+    """What set-up finds, for the agent as for the reference; raises SetupError."""
+    return {**workspace_files(task), **sealed_git(task.workspace)}
 
 
 def passing_tests(task: Task, verdict: Verdict) -> tuple[str, ...]:

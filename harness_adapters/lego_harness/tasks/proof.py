@@ -1,7 +1,8 @@
 """Every task is proven before use: untouched it scores 0, with its reference solution 1.
 
 Both trees are ours, so several tasks share a sandbox: a fast path. Whatever does not hold there is
-tried again alone, and that verdict counts; so is a task with surroundings of its own. Invariant: only proofs that hold are remembered, by content.
+tried again alone, and that verdict counts; so is a task with surroundings or a git history of its own.
+Invariant: only proofs that hold are remembered, by content.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _misread(task: Task) -> Proof | None:
 
 
 async def _prove_batch(tasks: Sequence[Task], backend: SandboxBackend) -> list[Proof]:
-    plain = [task for task in tasks if task.surroundings.is_plain]
+    plain = [task for task in tasks if task.surroundings.is_plain and not (task.workspace / ".git").exists()]
     solved = await _solve_batch(plain, backend) if plain else {}
     quick = [task for task in tasks if task.id in solved]
     verdicts = await _grade_batch(quick, solved, backend) if quick else {}

@@ -6,7 +6,8 @@
 A Dockerfile that only brings `repo/` onto a Python image asks for nothing: the workspace is filled anyway.
 Invariant: agent, reference solution and grading get the same surroundings; only set-up ever has a network,
 and it is proven closed before anybody else's code runs. What set-up leaves in the workspace travels with the
-agent's work; what grading needs from elsewhere belongs into the image. Builds nothing: backends do.
+agent's work; what grading needs from elsewhere belongs into the image. Neither an image nor a set-up brings
+git objects beside the sealed ones: the project's future could be read there. Builds nothing: backends do.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lego_harness.cache import cache_folder
 from lego_harness.errors import SetupError, UsageError
+from lego_harness.grading.git_history import other_history, sealed_git
 from lego_harness.sandbox import lazy
 from lego_harness.sandbox.base import (
     BUILD,
@@ -36,6 +38,11 @@ from lego_harness.types import Surroundings, Task
 
 _SETUP = "setup.sh"
 _UNREAD = {"__pycache__", ".git"}
+_NO_CLONES = """found=$(find "$HOME" /tmp -type f \\( -path '*/objects/pack/*.pack' -o -path '*/objects/[0-9a-f][0-9a-f]/*' \\)) || exit 1
+printf '%s' "$found"
+"""
+"""Prints where git objects lie outside the workspace, which an export shows."""
+_FIND_S = 60.0
 _PLAIN = re.compile(
     r"FROM (python:3\.\d+\S*|\$\{?BASE\}?)|ARG BASE|WORKDIR \S+|(COPY|ADD) (\./)?repo/?\.? \S+", re.IGNORECASE
 )
@@ -56,9 +63,12 @@ class EnvironmentTable(BaseModel):
 def read_surroundings(folder: Path, table: EnvironmentTable) -> Surroundings:
     """What the task folder's `environment/` and its table ask for; raises UsageError."""
     place = folder / "environment"
+    builds = table.docker_image is None and _needs_image(place)
+    if builds:
+        _require_ignored_history(place)
     return Surroundings(
         image=table.docker_image,
-        context=place if table.docker_image is None and _needs_image(place) else None,
+        context=place if builds else None,
         packed=tuple(_packed(place, target, name) for target, name in sorted(table.mounts.items())),
         setup=place / _SETUP if (place / _SETUP).is_file() else None,
         setup_network=table.setup_network,
@@ -101,7 +111,27 @@ async def set_up(sandbox: Sandbox, task: Task, *, then: Phase) -> dict[str, byte
         hint = "" if wanted.setup_network else "; it has no network without environment.setup_network = true"
         raise SetupError(f"{wanted.setup}: ended with exit code {ended.exit_code} and said: {said}{hint}")
     await sandbox.enter(then)
-    return _bounded(await sandbox.export(), wanted.setup)
+    await _require_no_clones(sandbox, wanted.setup)
+    left = _bounded(await sandbox.export(), wanted.setup)
+    if path := other_history(sealed_git(task.workspace), left):
+        raise _history_error(wanted.setup, path)
+    return {name: content for name, content in left.items() if not _UNREAD.intersection(name.split("/"))}
+
+
+async def _require_no_clones(sandbox: Sandbox, script: Path) -> None:
+    looked = await sandbox.exec(["sh", "-c", _NO_CLONES], timeout_s=_FIND_S)
+    if looked.exit_code != 0:
+        said = one_line(looked.stderr, keep="end") or "nothing"
+        raise SetupError(f"{script}: its home cannot be searched for git objects: find said: {said}")
+    if found := looked.stdout:
+        raise _history_error(script, one_line(found.splitlines()[0]))
+
+
+def _history_error(script: Path, path: str) -> SetupError:
+    return SetupError(
+        f"{script}: {path} differs from the one commit that it was given, and may hold the project's future: "
+        "expected no clone, fetch, commit or stash in a set-up; take them out, or remove their .git afterwards"
+    )
 
 
 def _bounded(left: dict[str, bytes], script: Path) -> dict[str, bytes]:
@@ -110,7 +140,7 @@ def _bounded(left: dict[str, bytes], script: Path) -> dict[str, bytes]:
             f"{script}: leaves more than {MAX_EXPORT_FILES} files or {MAX_EXPORT_BYTES} bytes in the workspace, "
             "expected less: bring them in by an image or a mount"
         )
-    return {name: content for name, content in left.items() if not _UNREAD.intersection(name.split("/"))}
+    return left
 
 
 def _needs_image(place: Path) -> bool:
@@ -124,6 +154,21 @@ def _needs_image(place: Path) -> bool:
         raise UsageError(f"{place / BUILD}: expected a Dockerfile in UTF-8: {error}") from error
     lines = (" ".join(line.split()) for line in text.replace("\\\n", " ").splitlines())
     return not all(_PLAIN.fullmatch(line) for line in lines if line and not line.startswith("#"))
+
+
+def _require_ignored_history(place: Path) -> None:
+    """The whole context goes to the builder, so that a `COPY` might show the agent the project's future."""
+    stores = sorted(path.relative_to(place).as_posix() for path in place.rglob(".git"))
+    lists = [place / f"{name}.dockerignore" for name in ("", BUILD, FETCH)]
+    there = [path.read_text(encoding="utf-8", errors="replace").split() for path in lists if path.is_file()]
+    for store in stores:
+        if not there or not all({"**/.git", store} & set(lines) for lines in there):
+            raise UsageError(
+                f"{place / store}: the image would be built from it, and show the project's future: add the line "
+                f"{store} to {place / '.dockerignore'} (a build that asks git for a version can be told one)"
+            )
+        if any(line.startswith("!") for lines in there for line in lines):
+            raise UsageError(f"{place}: a .dockerignore with `!` may take {store} in again; write it without")
 
 
 def _packed(place: Path, target: str, name: str) -> tuple[str, Path]:

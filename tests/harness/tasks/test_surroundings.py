@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import uuid
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,26 @@ async def test_a_set_up_that_fails_is_a_set_up_failure_and_no_reward(
     found = await attempt(CHEATS[HONEST], task, BubblewrapBackend(), label=unique_label())
     assert found.reward is None
     assert said in found.detail
+
+
+@pytest.mark.parametrize(
+    ("ignored", "is_taken"),
+    [
+        ({}, False),
+        ({".dockerignore": "*.pyc\n"}, False),
+        ({".dockerignore": "repo/.git\n"}, True),
+        ({".dockerignore": "# none\n**/.git\n"}, True),
+        ({".dockerignore": "**/.git\n!repo/.git/HEAD\n"}, False),
+        ({".dockerignore": "repo/.git\n", "Dockerfile.dockerignore": "*.pyc\n"}, False),
+    ],
+)
+def test_no_image_is_built_from_a_projects_history(
+    tmp_path: Path, ignored: dict[str, str], is_taken: bool
+) -> None:
+    (tmp_path / "t" / "environment" / "repo" / ".git").mkdir(parents=True)
+    files = {f"environment/{name}": text for name, text in ignored.items()}
+    with nullcontext() if is_taken else pytest.raises(UsageError, match=r"repo/\.git"):
+        repair_task(tmp_path / "t", **{"environment/Dockerfile": DOCKERFILE, **files})
 
 
 # --- for real -----------------------------------------------------------------------------------
