@@ -60,10 +60,16 @@ class Surroundings:
     setup_network: bool = False
     """Whether that script, and nothing after it, has the network."""
     setup_timeout_s: float = 600.0
+    cpus: float = 0.0
+    """At least so many; 0 where the task does not say."""
+    memory_mb: int = 0
+    """At least so much, likewise."""
+    disk_mb: int = 0
+    """At least so much may be written, likewise."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether any sandbox will do."""
+        """Whether any sandbox will do that is large enough."""
         return not (self.image or self.context or self.packed or self.setup)
 
 

@@ -7,12 +7,14 @@ only places that can be written are sized. Calls nothing.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from docker.types import Mount as DockerMount
 
+from lego_harness.errors import SetupError
 from lego_harness.sandbox import ownership
-from lego_harness.sandbox.base import PROXY_SOCKET, WORKSPACE, SandboxSpec
+from lego_harness.sandbox.base import PROXY_SOCKET, WORKSPACE, Limits, SandboxSpec
 
 RUN_LABEL, OWNER_LABEL = "lego.run", "lego.owner"
 _AGENT, _ROOT = 1000, 0
@@ -33,8 +35,9 @@ def labels(run: str) -> dict[str, str]:
 
 
 def described(spec: SandboxSpec, *, runtime: str | None = None, network: str = "none") -> dict[str, Any]:
-    """Keyword arguments of `containers.create`."""
+    """Keyword arguments of `containers.create`; raises SetupError for limits beyond the machine's memory."""
     limits = spec.limits
+    _require_room(limits)
     memory = f"{limits.memory_mb + limits.disk_mb}m"  # a tmpfs counts as memory
     uid = _ROOT if spec.root else _AGENT
     room = f"size={limits.disk_mb}m,uid={uid},gid={uid},mode=0755,exec"
@@ -64,6 +67,16 @@ def described(spec: SandboxSpec, *, runtime: str | None = None, network: str = "
             "TERM": "dumb",
         },
     }
+
+
+def _require_room(limits: Limits) -> None:
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
+    if limits.memory_mb + limits.disk_mb > there:
+        raise SetupError(
+            f"a sandbox of {limits.memory_mb} MB of memory and {limits.disk_mb} MB of disk: what is written is kept "
+            f"in memory, and this machine has {there} MB; lower memory_mb or storage_mb of the task's "
+            "[environment], or run it on a larger machine"
+        )
 
 
 def _mounts(spec: SandboxSpec) -> list[DockerMount]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -48,6 +48,8 @@ class _TaskToml(BaseModel):
     agent: _Timed = _Timed(timeout_sec=None)
     verifier: _Timed = _Timed(timeout_sec=None)
     environment: EnvironmentTable = EnvironmentTable()
+    steps: tuple[Any, ...] = Field((), max_length=0)
+    """Harbor's tasks of several steps: there is one instruction and one grading here."""
 
 
 def load_pool(folder: Path) -> tuple[Task, ...]:

@@ -26,6 +26,7 @@ from lego_harness.grading.reference import (
 from lego_harness.grading.trial import Job, Verdict, run_trial
 from lego_harness.sandbox.base import WORKSPACE, Phase, SandboxBackend, SandboxSpec
 from lego_harness.tasks.folder import tree_files, workspace_files
+from lego_harness.tasks.surroundings import require_room
 from lego_harness.types import Task
 
 _BATCH = 16
@@ -63,8 +64,8 @@ async def prove(tasks: Sequence[Task], backend: SandboxBackend, *, concurrency: 
         async with gate:
             return await _prove_batch(batch, backend)
 
-    proven = {task.id for task in tasks if _memory(task, backend).is_file()}
-    found = {task.id: proof for task in tasks if task.id not in proven if (proof := _misread(task))}
+    found = {task.id: proof for task in tasks if (proof := _misread(task))}
+    proven = {task.id for task in tasks if task.id not in found and _memory(task, backend).is_file()}
     open_tasks = [task for task in tasks if task.id not in proven and task.id not in found]
     batches = [open_tasks[i : i + _BATCH] for i in range(0, len(open_tasks), _BATCH)]
     async with asyncio.TaskGroup() as group:
@@ -74,10 +75,11 @@ async def prove(tasks: Sequence[Task], backend: SandboxBackend, *, concurrency: 
 
 
 def _misread(task: Task) -> Proof | None:
-    """What is wrong with the tests that a task lists needs no run."""
+    """What is wrong with the tests that a task lists, or with its size, needs no run."""
     try:
         listed_tests(task.tests)
-    except GraderError as error:
+        require_room(task)
+    except (GraderError, SetupError) as error:
         return Proof(task_id=task.id, holds=False, reason=str(error))
     return None
 

@@ -1,6 +1,7 @@
 """What a task folder says of its sandbox, and sandboxes made accordingly.
 
-    task.toml [environment]     docker_image (Harbor's), mounts, setup_network, build_timeout_sec (Harbor's)
+    task.toml [environment]     docker_image, build_timeout_sec, cpus, memory_mb, storage_mb (Harbor's); mounts,
+                                setup_network (ours)
     environment/                Dockerfile, Dockerfile.fetch: an image of its own; setup.sh: run before the agent
 
 A Dockerfile that only brings `repo/` onto a Python image asks for nothing: the workspace is filled anyway.
@@ -13,11 +14,13 @@ git objects beside the sealed ones: the project's future could be read there. Bu
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from lego_harness.cache import cache_folder
 from lego_harness.errors import SetupError, UsageError
@@ -28,6 +31,7 @@ from lego_harness.sandbox.base import (
     FETCH,
     MAX_EXPORT_BYTES,
     MAX_EXPORT_FILES,
+    Limits,
     Mount,
     Phase,
     Sandbox,
@@ -37,6 +41,7 @@ from lego_harness.text import one_line
 from lego_harness.types import Surroundings, Task
 
 _SETUP = "setup.sh"
+_COMPOSE = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 _UNREAD = {"__pycache__", ".git"}
 _NO_CLONES = """found=$(find "$HOME" /tmp -type f \\( -path '*/objects/pack/*.pack' -o -path '*/objects/[0-9a-f][0-9a-f]/*' \\)) || exit 1
 printf '%s' "$found"
@@ -46,6 +51,15 @@ _FIND_S = 60.0
 _PLAIN = re.compile(
     r"FROM (python:3\.\d+\S*|\$\{?BASE\}?)|ARG BASE|WORKDIR \S+|(COPY|ADD) (\./)?repo/?\.? \S+", re.IGNORECASE
 )
+
+
+def _megabytes(said: Any) -> Any:
+    """Harbor's older spelling, `"4G"`; whatever else is left to be refused."""
+    found = re.fullmatch(r"(\d{1,9})([MGT])i?B?", said) if isinstance(said, str) else None
+    return int(found[1]) * 1024 ** "MGT".index(found[2]) if found else said
+
+
+_Megabytes = Annotated[int, BeforeValidator(_megabytes), Field(ge=0, le=2**30, strict=True)]
 
 
 class EnvironmentTable(BaseModel):
@@ -58,11 +72,19 @@ class EnvironmentTable(BaseModel):
     """Path inside → packed file, relative to `environment/`."""
     setup_network: bool = False
     build_timeout_sec: float = Field(default=600.0, gt=0)
+    cpus: float = Field(default=0.0, ge=0, le=1024)
+    memory_mb: _Megabytes = 0
+    storage_mb: _Megabytes = 0
+    memory: _Megabytes = 0
+    storage: _Megabytes = 0
+    gpus: int = Field(default=0, ge=0)
+    tpu: Any = None
 
 
 def read_surroundings(folder: Path, table: EnvironmentTable) -> Surroundings:
     """What the task folder's `environment/` and its table ask for; raises UsageError."""
     place = folder / "environment"
+    _refuse_unheld(place, table)
     builds = table.docker_image is None and _needs_image(place)
     if builds:
         _require_ignored_history(place)
@@ -73,12 +95,17 @@ def read_surroundings(folder: Path, table: EnvironmentTable) -> Surroundings:
         setup=place / _SETUP if (place / _SETUP).is_file() else None,
         setup_network=table.setup_network,
         setup_timeout_s=table.build_timeout_sec,
+        cpus=table.cpus,
+        memory_mb=max(table.memory_mb, table.memory),
+        disk_mb=max(table.storage_mb, table.storage),
     )
 
 
 async def surrounded(spec: SandboxSpec, task: Task, *, is_setup: bool = False) -> SandboxSpec:
     """The spec with the task's surroundings; raises SetupError. `is_setup`: its set-up script will run."""
     wanted = task.surroundings
+    require_room(task)
+    spec = replace(spec, limits=_at_least(spec.limits, wanted))
     if wanted.is_plain:
         return spec
     mounts = [await asyncio.to_thread(_mounted, file, target) for target, file in wanted.packed]
@@ -141,6 +168,44 @@ def _bounded(left: dict[str, bytes], script: Path) -> dict[str, bytes]:
             "expected less: bring them in by an image or a mount"
         )
     return left
+
+
+def require_room(task: Task) -> None:
+    """Raises SetupError where the task asks for more than this machine has."""
+    memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
+    wanted = task.surroundings
+    for key, asked, there in (
+        ("cpus", wanted.cpus, os.cpu_count() or 1),
+        ("memory_mb", wanted.memory_mb, memory_mb),
+    ):
+        if asked > there:
+            raise SetupError(
+                f"{task.path / 'task.toml'}: environment.{key} asks for {asked:g}, this machine has {there}: run it "
+                "on a larger one, lower it, or take the task out of the pool"
+            )
+
+
+def _at_least(limits: Limits, wanted: Surroundings) -> Limits:
+    """What the harness or the grader needs, or what the task asks for, whichever is more."""
+    return replace(
+        limits,
+        cpus=max(limits.cpus, wanted.cpus),
+        memory_mb=max(limits.memory_mb, wanted.memory_mb),
+        disk_mb=max(limits.disk_mb, wanted.disk_mb),
+    )
+
+
+def _refuse_unheld(place: Path, table: EnvironmentTable) -> None:
+    """What a task cannot do without and no sandbox here has; raises UsageError."""
+    compose = [name for name in _COMPOSE if (place / name).exists()]
+    unheld = {
+        "environment.gpus": table.gpus and "sandboxes have no GPU",
+        "environment.tpu": table.tpu and "sandboxes have no TPU",
+        f"environment/{''.join(compose[:1])}": compose and "a task has one container here",
+    }
+    for key, why in unheld.items():
+        if why:
+            raise UsageError(f"{place.parent}: {key}: {why}; take the task out of the pool")
 
 
 def _needs_image(place: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -10,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from lego_harness.errors import UsageError
+from lego_harness.errors import SetupError, UsageError
 from lego_harness.grading import reference
 from lego_harness.redteam.cheat import HONEST, all_cheats
 from lego_harness.redteam.run import Result, attempt
 from lego_harness.sandbox import lazy
-from lego_harness.sandbox.base import Phase, SandboxSpec
+from lego_harness.sandbox.base import Limits, Phase, SandboxSpec
 from lego_harness.sandbox.bubblewrap import BubblewrapBackend
 from lego_harness.sandbox.docker import DockerBackend
+from lego_harness.sandbox.docker_container import described as container
 from lego_harness.tasks.proof import prove
 from lego_harness.tasks.surroundings import surrounded
 from lego_harness.types import FindingKind, Surroundings, Task
@@ -58,7 +60,7 @@ def test_a_named_image_is_taken_as_it_is(tmp_path: Path) -> None:
     task = described(
         tmp_path / "t", 'docker_image = "x/y:1"\ncpus = 2\n', **{"environment/Dockerfile": "FROM scratch"}
     )
-    assert task.surroundings == Surroundings(image="x/y:1")
+    assert task.surroundings == Surroundings(image="x/y:1", cpus=2.0)
 
 
 @pytest.mark.parametrize(
@@ -69,11 +71,72 @@ def test_a_named_image_is_taken_as_it_is(tmp_path: Path) -> None:
         ('mounts = {"opt" = "a.squashfs"}', "expected an absolute path"),
         ("docker_image = 3", r"environment.docker_image: .*got 3"),
         ('setup_network = "perhaps"', "environment.setup_network"),
+        ("cpus = -1", "environment.cpus"),
+        ("cpus = nan", "environment.cpus"),
+        ("memory_mb = -4", "environment.memory_mb"),
+        ("memory_mb = 1.5", "environment.memory_mb"),
+        ('memory = "lots"', "environment.memory: .*got 'lots'"),
+        ("gpus = 1", "environment.gpus: sandboxes have no GPU"),
+        ('tpu = {type = "v4"}', "environment.tpu: sandboxes have no TPU"),
+        ('[[steps]]\nname = "one"', "steps"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, table: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         described(tmp_path / "t", table)
+
+
+def test_a_task_of_several_containers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"docker-compose\.yaml: a task has one container here"):
+        repair_task(tmp_path / "t", **{"environment/docker-compose.yaml": "services: {}\n"})
+
+
+@pytest.mark.parametrize(
+    ("table", "limits"),
+    [
+        ("", Limits(output_bytes=7)),
+        (
+            "cpus = 2\nmemory_mb = 2048\nstorage_mb = 512\n",
+            Limits(cpus=2.0, memory_mb=2048, disk_mb=512, output_bytes=7),
+        ),
+        ('memory = "2G"\nstorage = "768M"\n', Limits(memory_mb=2048, disk_mb=768, output_bytes=7)),
+        ("cpus = 0.5\nmemory_mb = 1\nstorage_mb = 1\n", Limits(output_bytes=7)),
+    ],
+)
+async def test_a_sandbox_is_as_large_as_its_task_asks_and_never_smaller_than_its_user_needs(
+    tmp_path: Path, table: str, limits: Limits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    task = described(tmp_path / "t", table)
+    assert task.surroundings.is_plain
+    spec = SandboxSpec(phase=Phase.AGENT, files={}, label="x", limits=Limits(output_bytes=7))
+    assert (await surrounded(spec, task)).limits == limits
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("cpus = 1000", "environment.cpus asks for 1000, this machine has"),
+        ("memory_mb = 999_999_999", "environment.memory_mb asks for"),
+    ],
+)
+async def test_a_task_that_asks_for_more_than_the_machine_has_does_not_hold(
+    tmp_path: Path, table: str, said: str
+) -> None:
+    (proof,) = await prove([described(tmp_path / "t", table)], BubblewrapBackend())
+    assert not proof.holds
+    assert said in proof.reason
+    found = await attempt(CHEATS[HONEST], described(tmp_path / "t", table), BubblewrapBackend(), label="x")
+    assert found.reward is None
+    assert said in found.detail
+
+
+def test_a_container_whose_disk_is_memory_does_not_ask_for_more_than_there_is() -> None:
+    spec = SandboxSpec(phase=Phase.AGENT, files={}, label="x", limits=Limits(disk_mb=2**40))
+    with pytest.raises(
+        SetupError, match=r"kept in memory, and this machine has \d+ MB; lower memory_mb or storage_mb"
+    ):
+        container(spec)
 
 
 @pytest.mark.parametrize(
