@@ -57,9 +57,14 @@ def sealed_git(workspace: Path) -> Mapping[str, bytes]:
                 f"{real}: expected a folder; a linked worktree or submodule has its history elsewhere"
             )
         return {}
+    return sealed_commit(real, "HEAD")
+
+
+def sealed_commit(real: Path, commit: str) -> dict[str, bytes]:
+    """The same of any commit of a trusted repository, whose git folder `real` is; raises SetupError."""
     with tempfile.TemporaryDirectory(prefix="lego-git-") as scratch:
         new = Path(scratch, ".git")
-        _seal(real, new)
+        _seal(real, new, commit)
         if faults := list(audit(new)):
             raise SetupError(f"{real}: the sealed repository holds more than one commit: {faults[0]}")
         return {f".git/{name}": (new / name).read_bytes() for name in sorted(_files(new))}
@@ -92,18 +97,18 @@ def other_history(given: Mapping[str, bytes], left: Mapping[str, bytes]) -> str:
     return min((path for path, _ in stores[0].items() ^ stores[1].items()), default="")
 
 
-def _seal(real: Path, new: Path) -> None:
-    """Copy the objects of HEAD's tree, commit them anew, set the branch, the tag and the index."""
-    tree = _git(real, "rev-parse", "--verify", "HEAD^{tree}").strip()
-    date = _git(real, "log", "-1", "--format=%ct +0000", "HEAD").strip()
+def _seal(real: Path, new: Path, base: str) -> None:
+    """Copy the objects of the base's tree, commit them anew, set the branch, the tag and the index."""
+    tree = _git(real, "rev-parse", "--verify", f"{base}^{{tree}}").strip()
+    date = _git(real, "log", "-1", "--format=%ct +0000", base).strip()
     _git(new, "init", "--quiet", "--initial-branch=main", "--template=")
     objects = _git(real, "rev-list", "--objects", "--no-object-names", tree)
-    pack = _run(real, ["pack-objects", "--quiet", "--stdout"], objects.encode())
-    _run(new, ["index-pack", "--stdin", "--fix-thin"], pack)
+    pack = run_git(real, ["pack-objects", "--quiet", "--stdout"], objects.encode())
+    run_git(new, ["index-pack", "--stdin", "--fix-thin"], pack)
     dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-    commit = _run(new, ["commit-tree", tree, "-m", "Base"], b"", dates).decode().strip()
+    commit = run_git(new, ["commit-tree", tree, "-m", "Base"], b"", dates).decode().strip()
     _git(new, "update-ref", "refs/heads/main", commit)
-    if tag := _described(real):
+    if tag := _described(real, base):
         _git(new, "update-ref", f"refs/tags/{tag}", commit)
     _git(new, "read-tree", "main")
     _git(new, "repack", "-adq")
@@ -112,10 +117,10 @@ def _seal(real: Path, new: Path) -> None:
         _remove(new / empty)
 
 
-def _described(real: Path) -> str:
+def _described(real: Path, base: str) -> str:
     """The nearest tag: a build that derives its version from git finds the one it would have found."""
     try:
-        return _git(real, "describe", "--tags", "--abbrev=0", "HEAD").strip()
+        return _git(real, "describe", "--tags", "--abbrev=0", base).strip()
     except SetupError:
         return ""
 
@@ -136,11 +141,11 @@ def _remove(path: Path) -> None:
 
 
 def _git(git: Path, *arguments: str) -> str:
-    return _run(git, list(arguments), b"").decode("utf-8", "replace")
+    return run_git(git, list(arguments), b"").decode("utf-8", "replace")
 
 
-def _run(git: Path, arguments: list[str], stdin: bytes, env: Mapping[str, str] | None = None) -> bytes:
-    """git on this repository and no work tree; raises SetupError with its last word."""
+def run_git(git: Path, arguments: list[str], stdin: bytes, env: Mapping[str, str] | None = None) -> bytes:
+    """What git prints, on a trusted repository and no work tree; raises SetupError with its last word."""
     command = ["git", *_SAFE, "--git-dir", str(git), *arguments]
     try:
         done = subprocess.run(

@@ -179,12 +179,16 @@ def _memory(task: Task, backend: SandboxBackend) -> Path:
 
 
 def content_key(task: Task, backend: SandboxBackend) -> str:
-    """Digest of all that decides a grading: the task's files, the runner, the toolchain, the backend."""
+    """Digest of all that decides a grading: the task's files, its commit and tag, the runner, the toolchain, the
+    backend. Raises SetupError where the history cannot be sealed."""
     digest = hashlib.sha256(f"{backend.name}\0{toolchain().name}\0".encode())
     digest.update(Path(runner.__file__).read_bytes())
     for root in (task.workspace, task.tests, task.solution.parent):
         for name, content in tree_files(root).items():
             digest.update(f"{root.name}/{name}\0{len(content)}\0".encode() + content)
+    for name, content in sealed_git(task.workspace).items():
+        if name.startswith(".git/refs/"):  # packs of the same objects may differ
+            digest.update(f"{name}\0{len(content)}\0".encode() + content)
     digest.update(_digest_of_surroundings(task))
     return digest.hexdigest()[:32]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lego_harness.cache import cache_folder
 from lego_harness.errors import GraderError, SetupError
+from lego_harness.grading.git_history import sealed_git
 from lego_harness.grading.listed import listed_tests
 from lego_harness.grading.reference import (
     content_key,
@@ -75,9 +76,10 @@ async def prove(tasks: Sequence[Task], backend: SandboxBackend, *, concurrency: 
 
 
 def _misread(task: Task) -> Proof | None:
-    """What is wrong with the tests that a task lists, or with its size, needs no run."""
+    """What is wrong with the tests that a task lists, with its history or its size needs no run."""
     try:
         listed_tests(task.tests)
+        sealed_git(task.workspace)
         require_room(task)
     except (GraderError, SetupError) as error:
         return Proof(task_id=task.id, holds=False, reason=str(error))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lego_harness.errors import SetupError
 from lego_harness.grading.git_history import other_history, sealed_git
-from lego_harness.grading.reference import prepared_tree, solved_tree
+from lego_harness.grading.reference import content_key, prepared_tree, solved_tree
 from lego_harness.redteam.cheat import HONEST, all_cheats
 from lego_harness.redteam.run import Result, attempt
 from lego_harness.sandbox.base import Phase, SandboxSpec
@@ -103,6 +103,15 @@ async def test_a_history_that_cannot_be_sealed_is_a_task_that_does_not_hold(tmp_
     (proof,) = await prove([load_task(folder)], BubblewrapBackend())
     assert not proof.holds
     assert "git rev-parse" in proof.reason
+
+
+def test_what_is_remembered_of_a_task_is_of_its_commit_and_tag(tmp_path: Path) -> None:
+    backend = BubblewrapBackend()
+    plain = content_key(load_task(write_files(tmp_path / "t")), backend)
+    one = versioned_task(tmp_path / "one", "true\n")
+    again = versioned_task(tmp_path / "again", "true\n")
+    git(again.workspace, "tag", "-d", "v1.2")
+    assert len({plain, content_key(one, backend), content_key(again, backend)}) == 3
 
 
 OBJECTS = st.sampled_from(
