@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lego_control import auditing, lifecycle, operate, redteam, sandboxes, selecting, traffic, watching
+from lego_control import (
+    auditing,
+    importing,
+    lifecycle,
+    operate,
+    redteam,
+    sandboxes,
+    selecting,
+    traffic,
+    watching,
+)
 from lego_control.ci import commands as ci_commands
 from lego_control.export import export
 from lego_control.report import command as report_command
@@ -147,7 +157,7 @@ def tiny_model(harness: str, seed: int, out: Path | None, sandbox: str) -> int:
     return run_module("lego_core.tiny", ["--fresh", *chosen])
 
 
-@lego.group(invoke_without_command=True, commands=[auditing.audit, selecting.select])
+@lego.group(invoke_without_command=True, commands=[auditing.audit, importing.import_tasks, selecting.select])
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("tasks"), show_default=True, help="Folder."
 )
@@ -156,7 +166,7 @@ def tiny_model(harness: str, seed: int, out: Path | None, sandbox: str) -> int:
 @click.option("--sandbox", type=SANDBOXES, default="auto", show_default=True, help="Where tasks are proven.")
 @click.pass_context
 def tasks(context: click.Context, out: Path, seed: int, prove: bool, sandbox: str) -> int:
-    """Generate the repair tasks that quickstart trains on, or audit a pool, or select from one."""
+    """Generate the repair tasks that quickstart trains on, or import, audit or select from a pool."""
     if context.invoked_subcommand is not None:
         return 0
     from lego_control.pool import make_pool

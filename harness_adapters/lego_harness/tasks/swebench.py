@@ -1,0 +1,218 @@
+"""SWE-bench instances as task folders, from a local clone of their repository.
+
+    {instance_id, repo, base_commit, problem_statement, patch, test_patch, FAIL_TO_PASS, PASS_TO_PASS}
+      ─▶ environment/repo (base, one sealed commit)   tests (with test_patch)   solution (patch)   task.toml
+
+Invariants: an instance is taken whole or refused with a UsageError that says why; of the clone, git objects are
+read and nothing is written, checked out or executed; no object beyond the base commit reaches `environment/`.
+Whether the tests tell right from wrong is proven as for every task. Downloads nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from lego_harness.errors import SetupError, UsageError
+from lego_harness.grading.git_history import run_git, sealed_commit
+from lego_harness.grading.listed import FILE, Names
+from lego_harness.sandbox.base import MAX_EXPORT_BYTES, MAX_EXPORT_FILES
+from lego_harness.text import one_line
+
+_TEST_FOLDERS = {"test", "tests", "testing"}
+_SOLVE = """#!/bin/bash
+here="$(cd "$(dirname "$0")" && pwd)"
+git apply --whitespace=nowarn "$here/fix.patch" 2>/dev/null || patch --silent -p1 < "$here/fix.patch"
+"""
+_Text = Annotated[str, StringConstraints(min_length=1, max_length=4 * 2**20)]
+
+
+class Instance(BaseModel):
+    """One row of a SWE-bench-like set; other columns are somebody else's."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    instance_id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}$")
+    repo: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?$")
+    base_commit: str = Field(pattern=r"^[0-9a-f]{7,64}$")
+    problem_statement: _Text
+    patch: _Text
+    test_patch: _Text
+    fail_to_pass: Names = Field(alias="FAIL_TO_PASS", min_length=1)
+    pass_to_pass: Names = Field((), alias="PASS_TO_PASS")
+    docker_image: _Text | None = None
+
+
+def rows(path: Path) -> Iterator[tuple[str, Any]]:
+    """Where each row stands and what it is, of JSON Lines or one JSON list; raises UsageError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if text.lstrip().startswith("["):
+            yield from ((f"row {number}", row) for number, row in enumerate(json.loads(text), 1))
+            return
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                yield f"line {number}", json.loads(line)
+    except (OSError, ValueError, RecursionError) as error:
+        said = one_line(str(error), limit=200)
+        raise UsageError(f"{path}: expected JSON Lines or a JSON list in UTF-8: {said}") from error
+
+
+def instance(row: Any) -> Instance:
+    """A row, checked; raises UsageError naming the column."""
+    try:
+        return Instance.model_validate(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        column = ".".join(map(str, first["loc"])) or "row"
+        got = one_line(repr(first["input"]), limit=80)
+        raise UsageError(f"{column}: {first['msg']}, got {got}") from error
+
+
+def task_files(wanted: Instance, clones: Path) -> tuple[dict[str, bytes], str]:
+    """The files of the instance's task folder, and in words what of it was left out; raises UsageError."""
+    git = _clone(wanted.repo, clones)
+    try:
+        with tempfile.TemporaryDirectory(prefix="lego-import-") as scratch:
+            return _task_files(wanted, git, Path(scratch))
+    except SetupError as error:
+        raise UsageError(str(error)) from error
+
+
+def _task_files(wanted: Instance, git: Path, scratch: Path) -> tuple[dict[str, bytes], str]:
+    objects = _own_objects(git, scratch)
+    base = f"{wanted.base_commit}^{{commit}}"
+    _patched(git, base, "patch", wanted.patch, objects)
+    tested = _patched(git, base, "test_patch", wanted.test_patch, objects)
+    changed = run_git(git, ["diff-tree", "-r", "-z", "--name-only", base, tested], b"", objects)
+    folder = _test_folder([name for name in changed.decode("utf-8", "replace").split("\0") if name])
+    repo, tests = _tree(git, base, objects), _tree(git, tested, objects)
+    listed, note = _listed(wanted, f"{folder}/")
+    inner = {name.removeprefix(f"{folder}/"): tests[name] for name in tests if name.startswith(f"{folder}/")}
+    parts: dict[str, Mapping[str, bytes]] = {
+        "environment/repo/": {**repo, **sealed_commit(git, base)},
+        "tests/": {**inner, FILE: listed},
+        "solution/": {"solve.sh": _SOLVE.encode(), "fix.patch": wanted.patch.encode()},
+        "": {"instruction.md": wanted.problem_statement.encode(), "task.toml": _toml(wanted).encode()},
+    }
+    return {f"{where}{name}": data for where, files in parts.items() for name, data in files.items()}, note
+
+
+def _clone(repo: str, clones: Path) -> Path:
+    names = (repo, repo.replace("/", "__"), repo.rpartition("/")[2])
+    for place in (clones / f"{name}{end}" for name in names for end in ("", ".git")):
+        for git in (place / ".git", place):
+            if (git / "objects").is_dir() and (git / "HEAD").is_file():
+                return git.absolute()
+    raise UsageError(f"no clone of {repo} in {clones}: git clone https://github.com/{repo} {clones / repo}")
+
+
+def _own_objects(git: Path, scratch: Path) -> dict[str, str]:
+    """Settings under which git reads the clone's objects and writes elsewhere."""
+    (scratch / "objects").mkdir()
+    return {
+        "GIT_INDEX_FILE": str(scratch / "index"),
+        "GIT_OBJECT_DIRECTORY": str(scratch / "objects"),
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(git / "objects"),
+        "GIT_NO_LAZY_FETCH": "1",
+    }
+
+
+def _patched(git: Path, base: str, column: str, patch: str, objects: Mapping[str, str]) -> str:
+    """The tree that a patch makes of a commit; raises UsageError where it does not apply."""
+    run_git(git, ["read-tree", base], b"", objects)
+    try:
+        run_git(git, ["apply", "--cached", "--whitespace=nowarn", "-"], patch.encode(), objects)
+    except SetupError as error:
+        raise UsageError(f"{column} does not apply to {base.partition('^')[0]}: {error}") from error
+    return run_git(git, ["write-tree"], b"", objects).decode().strip()
+
+
+def _test_folder(changed: list[str]) -> str:
+    """The one folder of tests that the test patch changes."""
+    found = {_above_tests(name) for name in changed}
+    if len(found) != 1 or "" in found:
+        names = one_line(", ".join(sorted(changed)), limit=200)
+        raise UsageError(f"test_patch changes {names}, expected files below one folder of tests")
+    return found.pop()
+
+
+def _above_tests(name: str) -> str:
+    parts = PurePosixPath(name).parts
+    at = next((i for i, part in enumerate(parts[:-1]) if part in _TEST_FOLDERS), None)
+    return "" if at is None else "/".join(parts[: at + 1])
+
+
+def _tree(git: Path, tree: str, objects: Mapping[str, str]) -> dict[str, bytes]:
+    """Regular files of a tree, and links to them as copies; raises UsageError beyond what can be graded."""
+    listing = run_git(git, ["ls-tree", "-r", "-l", "-z", "--full-tree", tree], b"", objects)
+    entries = [line.partition("\t")[::2] for line in listing.decode("utf-8", "replace").split("\0") if line]
+    told = [(*about.split(), name) for about, name in entries]
+    blobs = {name: (mode, sha, int(size)) for mode, kind, sha, size, name in told if kind == "blob"}
+    if len(blobs) > MAX_EXPORT_FILES or sum(size for _, _, size in blobs.values()) > MAX_EXPORT_BYTES:
+        raise UsageError(
+            f"its tree has {len(blobs)} files, expected at most {MAX_EXPORT_FILES} files and {MAX_EXPORT_BYTES} bytes"
+        )
+    wanted = "".join(f"{sha}\n" for _, sha, _ in blobs.values()).encode()
+    contents = _contents(run_git(git, ["cat-file", "--batch"], wanted, objects), len(blobs))
+    raw = dict(zip(blobs, contents, strict=True))
+    links = {name for name, (mode, _, _) in blobs.items() if mode == "120000"}
+    pointed = {name: _target(name, raw[name]) for name in links}
+    copies = {name: raw[to] for name, to in pointed.items() if to in raw and to not in links}
+    return {name: data for name, data in raw.items() if name not in links} | copies
+
+
+def _contents(stream: bytes, count: int) -> Iterator[bytes]:
+    at = 0
+    for _ in range(count):
+        head = stream[at : stream.index(b"\n", at)]
+        if len(head.split()) != 3:
+            raise SetupError(
+                f"an object is not in the clone: {head.decode('utf-8', 'replace')}; fetch it whole"
+            )
+        at += len(head) + 1
+        size = int(head.split()[2])
+        yield stream[at : at + size]
+        at += size + 1
+
+
+def _target(name: str, link: bytes) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), link.decode("utf-8", "replace")))
+
+
+def _listed(wanted: Instance, folder: str) -> tuple[bytes, str]:
+    """config.json in names below the tests folder; tests elsewhere cannot be run and are told of."""
+    away = [name for name in wanted.fail_to_pass if not name.startswith(folder)]
+    if away:
+        raise UsageError(f"FAIL_TO_PASS: {one_line(away[0], limit=120)} is not a pytest name below {folder}")
+    kept = [name for name in wanted.pass_to_pass if name.startswith(folder)]
+    lists = {"FAIL_TO_PASS": wanted.fail_to_pass, "PASS_TO_PASS": kept}
+    ours = {key: [name.removeprefix(folder) for name in names] for key, names in lists.items()}
+    lost = len(wanted.pass_to_pass) - len(kept)
+    note = f"{lost} of PASS_TO_PASS are not below {folder} and decide nothing" if lost else ""
+    return json.dumps(ours, indent=1).encode(), note
+
+
+def _toml(wanted: Instance) -> str:
+    image = (
+        f"\n[environment]\ndocker_image = {json.dumps(wanted.docker_image)}\n" if wanted.docker_image else ""
+    )
+    return f"""version = "1.0"
+
+[metadata]
+category = "repair"
+split = "train"
+tags = ["swebench", {json.dumps(wanted.repo)}]
+
+[agent]
+timeout_sec = 1800.0
+
+[verifier]
+timeout_sec = 600.0
+{image}"""
