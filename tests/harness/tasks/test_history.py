@@ -21,7 +21,7 @@ from lego_harness.tasks.proof import prove
 from lego_harness.tasks.surroundings import set_up
 from lego_harness.types import Task
 from tests.support.repair_task import FIXED, TESTS, write_files
-from tests.support.sandboxes import unique_label
+from tests.support.sandboxes import BACKENDS, backend_called, unique_label
 
 CHEATS = {cheat.name: cheat for cheat in all_cheats()}
 VERSIONED = "set -e\ngit describe --tags > VERSION\ngit status --short\n"
@@ -65,8 +65,11 @@ async def test_set_up_sees_the_version_for_the_agent_for_the_reference_and_untou
     assert paid.result is Result.HONEST, paid.detail
 
 
-async def test_after_set_up_the_agent_finds_one_commit_and_nothing_of_the_fix(tmp_path: Path) -> None:
-    task, backend = versioned_task(tmp_path / "t"), BubblewrapBackend()
+@pytest.mark.parametrize("name", BACKENDS)
+async def test_after_set_up_the_agent_finds_one_commit_and_nothing_of_the_fix(
+    tmp_path: Path, name: str
+) -> None:
+    task, backend = versioned_task(tmp_path / "t"), backend_called(name)
     files = {**workspace_files(task), **sealed_git(task.workspace)}
     look = "git rev-list --all --reflog --count; git cat-file --batch-all-objects --batch; git tag"
     async with backend.open(SandboxSpec(phase=Phase.AGENT, files=files, label=unique_label())) as sandbox:
