@@ -27,6 +27,7 @@ from lego_control import (
 )
 from lego_control.ci import commands as ci_commands
 from lego_control.export import export
+from lego_control.plan import plan
 from lego_control.report import command as report_command
 from lego_control.tiny_harness import TINY_HARNESS
 from lego_harness.errors import InfrastructureError, LegoError, UsageError
@@ -82,6 +83,7 @@ def _fail(message: str, exit_code: int) -> int:
         *operate.COMMANDS,
         *report_command.COMMANDS,
         export,
+        plan,
         redteam.redteam,
     ],
     context_settings={"help_option_names": ["-h", "--help"]},

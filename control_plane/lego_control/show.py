@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lego_core.pass_rates import Rate
 from lego_core.store import RunReader
 from lego_core.store.json_records import to_json
-from lego_core.types import StepRecord
+from lego_core.types import HeldoutRecord, StepRecord
 from lego_tui.progress import signal
 from lego_tui.safe import clean
 from lego_tui.words import chart, number, percent, small
@@ -34,8 +35,11 @@ STEP_FIELDS = (
     "dropped",
     "tokens_per_s",
     "seconds",
+    "lag",
+    "trainer_idle",
+    "engine_idle",
 )
-HELDOUT_FIELDS = ("step", "solve_rate", "n")
+HELDOUT_FIELDS = ("step", "solve_rate", "n", "rates")
 
 
 def as_json(reader: RunReader) -> str:
@@ -73,13 +77,36 @@ def draw(reader: RunReader, console: Console) -> None:
             console.print(Text(line), no_wrap=True)
     for record in reader.heldout():
         rate = Text(percent(record.solve_rate), "bold")
-        console.print(Text.assemble(f"held-out at step {record.step}: ", rate, f" of {record.n} solved"))
+        console.print(
+            Text.assemble(f"held-out at step {record.step}: ", rate, f" of {record.n} solved", _rates(record))
+        )
 
 
 def _status(reader: RunReader) -> str:
     status, last = reader.status(), reader.last_status_event()
     reason = str(last.fields.get("reason", "")) if last and last.kind == status else ""
     return f"{status.value}: {reason}" if reason else status.value
+
+
+def _rates(record: HeldoutRecord) -> str:
+    """How sure a solve rate is, and how often some or all of several attempts solve a task."""
+    rates = record.rates
+    if rates is None:
+        return ""
+    sure = f" ({_interval(rates.pass_at_1)})"
+    if rates.k == 1:
+        return sure
+    several = (f"pass@{rates.k}", rates.pass_at_k), (f"pass^{rates.k}", rates.pass_hat_k)
+    return sure + "".join(f", {name} {percent(r.value)} ({_interval(r)})" for name, r in several)
+
+
+def _interval(rate: Rate) -> str:
+    return f"{100 * rate.low:.0f}–{percent(rate.high)}"
+
+
+def _idle(record: StepRecord) -> str:
+    """Shares of the step that trainer and engines had nothing to do."""
+    return f"{percent(record.trainer_idle)} {percent(record.engine_idle)}"
 
 
 def _step_table(steps: tuple[StepRecord, ...]) -> Table:
@@ -96,6 +123,7 @@ def _step_table(steps: tuple[StepRecord, ...]) -> Table:
         "trained",
         "dropped",
         "tok/s",
+        "idle t e",
         "s",
     ):
         table.add_column(name, justify="right", no_wrap=True)
@@ -112,6 +140,7 @@ def _step_table(steps: tuple[StepRecord, ...]) -> Table:
             f"{record.trained}/{record.sampled}",
             str(sum(record.dropped.values())),
             f"{record.tokens_per_s:.0f}",
+            _idle(record),
             f"{record.seconds.get('total', 0.0):.0f}",
         )
     return table

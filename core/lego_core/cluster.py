@@ -1,10 +1,11 @@
-"""The processes of a run: a Ray of its own with engine, trainer and rollout workers.
+"""The processes of a run: a Ray of its own with engines, trainer and rollout workers.
 
     controller (this process)
-      ├── RolloutPool ──▶ RolloutWorker actors: proxy, harness, sandboxes
+      ├── RolloutPool   ──▶ RolloutWorker actors: proxy, harness, sandboxes
       │                        │ ids in, ids out
-      ├── RayEngine   ──▶ engine actor ◀┘
-      └── RayTrainer  ──▶ trainer actor
+      ├── ProbedEngines ──▶ engine actors ◀┘
+      ├── RayTrainer    ──▶ trainer actor
+      └── with `eval.engines` a worker and an engine that only evaluations use
 
 Always starts a new Ray with loopback addresses, random ports and a folder of its own, so that a
 Ray that runs for something else is neither used nor touched. Everything is stopped in reverse when
@@ -14,6 +15,7 @@ the context ends. Decides nothing about training.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -25,12 +27,15 @@ from typing import Any
 
 from lego_core.config import Recipe
 from lego_core.inference.engine import EngineSpec
+from lego_core.inference.pool import EnginePool
+from lego_core.inference.probe import ProbedEngines
 from lego_core.inference.ray_engine import RayEngine, start_engine
 from lego_core.rollouts.worker import RolloutWorker, WorkerConfig
 from lego_core.together import together
 from lego_core.training.ray_trainer import RayTrainer, start_trainer
 from lego_core.training.trainer import TrainerSpec
 from lego_harness.errors import InfrastructureError, LegoError
+from lego_harness.proxy.upstream import Engine
 from lego_harness.rollout import RolloutSpec
 from lego_harness.types import Trajectory
 
@@ -38,6 +43,9 @@ log = logging.getLogger(__name__)
 
 OBJECT_STORE_BYTES = 512 * 2**20
 CLOSE_TIMEOUT_S = 20.0
+AROUND_ROLLOUT_S = 1800.0
+"""For what has no limit in the recipe: pulling an image, making sandboxes, exporting. The slowest of
+the paper's 3,699 rollouts spent about 1,200 s on it (Table 4)."""
 TRAINER_THREADS = 1
 """On a CPU: two threads spend more on waiting for each other than a tiny model's step takes."""
 RAY_ENVIRONMENT = {
@@ -53,30 +61,49 @@ class Cluster:
 
     rollouts: RolloutPool
     trainer: RayTrainer
+    engines: ProbedEngines
+    evaluation: Evaluation | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluation:
+    """What only evaluations use."""
+
+    rollouts: RolloutPool
     engine: RayEngine
 
 
 class RolloutPool:
-    """Workers behind one bound on rollouts in flight; the least loaded takes the next."""
+    """Workers behind one bound on rollouts in flight; who asks first begins first, on the least loaded."""
 
     def __init__(self, workers: Sequence[Any], concurrency: int) -> None:
         self._load = dict.fromkeys(workers, 0)
         self._room = asyncio.Semaphore(concurrency * len(workers))
 
     async def run(self, spec: RolloutSpec) -> Trajectory:
-        """One rollout on some worker; raises InfrastructureError when that worker died."""
-        from ray.exceptions import RayError
-
+        """One rollout on some worker; raises InfrastructureError when that worker died or hangs."""
         async with self._room:
             worker = min(self._load, key=self._load.__getitem__)
             self._load[worker] += 1
-            call = worker.run.remote(spec)
             try:
-                return await call
-            except RayError as error:
-                raise InfrastructureError(f"rollout {spec.id}: its worker died: {error}") from error
+                return await _rollout(worker, spec)
             finally:
                 self._load[worker] -= 1
+
+
+async def _rollout(worker: Any, spec: RolloutSpec) -> Trajectory:
+    from ray.exceptions import RayError
+
+    limit_s = spec.budget.max_seconds + spec.task.verifier_timeout_s + AROUND_ROLLOUT_S
+    try:
+        return await asyncio.wait_for(worker.run.remote(spec), limit_s)
+    except TimeoutError:
+        raise InfrastructureError(
+            f"rollout {spec.id}: its worker gave no answer within {limit_s:g} s, which is its own limits and "
+            f"{AROUND_ROLLOUT_S:g} s for sandboxes; resume the run"
+        ) from None
+    except RayError as error:
+        raise InfrastructureError(f"rollout {spec.id}: its worker died: {error}; resume the run") from error
 
 
 @asynccontextmanager
@@ -84,30 +111,50 @@ async def open_cluster(
     recipe: Recipe, model_dir: Path, *, engine_kind: str, label: str, scratch: Path
 ) -> AsyncIterator[Cluster]:
     """Everything a controller needs, started and proven; raises InfrastructureError."""
+    names = [f"engine {i + 1} of {recipe.engine.replicas}" for i in range(recipe.engine.replicas)]
+    names += ["the evaluation engine"] * recipe.eval.engines
     async with AsyncExitStack() as stack:
         stack.enter_context(_ray(scratch))
         starting: list[Coroutine[Any, Any, Any]] = [
-            _engine(stack, recipe, model_dir, engine_kind, scratch),
             _trainer(stack, recipe, model_dir),
+            *(_engine(stack, recipe, model_dir, engine_kind, name, scratch) for name in names),
         ]
-        engine, trainer = await together(starting)
-        pool = await _workers(
-            stack,
-            recipe,
-            WorkerConfig(
-                harness=recipe.harness.name,
-                options=recipe.harness.options,
-                sandbox=recipe.sandbox.backend,
-                model_dir=model_dir,
-                max_model_len=recipe.engine.max_model_len,
-                template_options=recipe.model.template_options,
-                label=label,
-                integrity=recipe.rollout.integrity,
-                scratch=scratch,
-            ),
-            engine,
+        trainer, *engines = await together(starting)
+        config = WorkerConfig(
+            harness=recipe.harness.name,
+            options=recipe.harness.options,
+            sandbox=recipe.sandbox.backend,
+            model_dir=model_dir,
+            max_model_len=recipe.engine.max_model_len,
+            template_options=recipe.model.template_options,
+            label=label,
+            integrity=recipe.rollout.integrity,
+            scratch=scratch,
         )
-        yield Cluster(rollouts=pool, trainer=trainer, engine=engine)
+        pool = EnginePool(engines=tuple(engines[: recipe.engine.replicas]))
+        rollouts = await _workers(stack, recipe, config, pool, recipe.rollout.num_workers)
+        evaluation = None
+        if recipe.eval.engines:
+            evaluation = Evaluation(
+                rollouts=await _workers(stack, recipe, config, engines[-1], 1), engine=engines[-1]
+            )
+        yield Cluster(
+            rollouts=rollouts,
+            trainer=trainer,
+            engines=_probed(pool, recipe, model_dir, trainer),
+            evaluation=evaluation,
+        )
+
+
+def _probed(pool: EnginePool, recipe: Recipe, model_dir: Path, trainer: RayTrainer) -> ProbedEngines:
+    config = json.loads((model_dir / "config.json").read_text())
+    return ProbedEngines(
+        pool=pool,
+        scorer=trainer,
+        vocab=int(config.get("text_config", config)["vocab_size"]),
+        dtype=recipe.engine.dtype,
+        temperature=recipe.rollout.temperature,
+    )
 
 
 @contextmanager
@@ -146,10 +193,10 @@ def _ray(scratch: Path) -> Iterator[None]:
 
 
 async def _engine(
-    stack: AsyncExitStack, recipe: Recipe, model_dir: Path, kind: str, scratch: Path
+    stack: AsyncExitStack, recipe: Recipe, model_dir: Path, kind: str, name: str, scratch: Path
 ) -> RayEngine:
     spec = EngineSpec(model_dir=model_dir, config=recipe.engine, routes=recipe.train.routing_replay)
-    engine = await start_engine(spec, kind=kind, scratch=scratch)
+    engine = await start_engine(spec, kind=kind, name=name, scratch=scratch)
     stack.push_async_callback(engine.close)
     return engine
 
@@ -169,12 +216,12 @@ async def _trainer(stack: AsyncExitStack, recipe: Recipe, model_dir: Path) -> Ra
 
 
 async def _workers(
-    stack: AsyncExitStack, recipe: Recipe, config: WorkerConfig, engine: RayEngine
+    stack: AsyncExitStack, recipe: Recipe, config: WorkerConfig, engine: Engine, count: int
 ) -> RolloutPool:
     import ray
 
     actor = ray.remote(RolloutWorker).options(num_cpus=0, max_concurrency=1024)
-    workers = [actor.remote(engine, config) for _ in range(recipe.rollout.num_workers)]
+    workers = [actor.remote(engine, config) for _ in range(count)]
     for worker in workers:
         stack.push_async_callback(_close_worker, worker)
     await together([_started(worker) for worker in workers])

@@ -101,6 +101,8 @@ class RolloutConfig(Section):
     integrity: dict[FindingKind, Policy] = {}
     """What a finding of an integrity report does, where that is not what it does by itself: a forged
     verdict is worth 0, everything else is flagged."""
+    max_staleness: int = Field(default=1, ge=0)
+    """Versions a token may be older than the weights it trains; 0 is synchronous."""
 
     @field_validator("top_p")
     @classmethod
@@ -143,6 +145,8 @@ class TrainConfig(Section):
     checkpoint_every: int = Field(default=1, ge=1)
     keep_checkpoints: int = Field(default=2, ge=1)
     """The newest ones; older ones are removed."""
+    timeout_s: float = Field(default=3600.0, gt=0)
+    """A trainer call without an answer for this long is a failure, not a wait."""
 
     @model_validator(mode="after")
     def _means_something(self) -> TrainConfig:
@@ -168,6 +172,8 @@ class EngineConfig(Section):
     kv_cache_gb: float = Field(default=1.0, gt=0)
     timeout_s: float = Field(default=120.0, gt=0)
     """An engine call without an answer for this long is a failure, not a wait."""
+    replicas: int = Field(default=1, ge=1)
+    """Engines that sample for training; each holds the whole model."""
 
 
 class EvalConfig(Section):
@@ -176,6 +182,12 @@ class EvalConfig(Section):
     temperature: float = Field(default=0.7, gt=0)
     every: int = Field(default=0, ge=0)
     num_tasks: int = Field(default=96, ge=1)
+    num_samples: int = Field(default=1, ge=1)
+    """Rollouts of each task: the k of pass@k and pass^k."""
+    max_seconds: float | None = Field(default=None, gt=0)
+    """Wall clock of one rollout; `rollout.max_seconds` where it is absent."""
+    engines: int = Field(default=0, ge=0, le=1)
+    """1: evaluations have an engine of their own, and training goes on meanwhile; 0: it waits."""
 
 
 class Limit(Section):

@@ -1,63 +1,64 @@
-"""The training loop: one controller, synchronous.
+"""The training loop: one controller for every schedule.
 
-    source ──specs──▶ workers ──trajectories──▶ store ──groups──▶ batch ──samples──▶ trainer
-       ▲                 │ ids in, ids out                                              │
-       │                 ▼                                                              │
-       └── next step   engine ◀──────────── publish(version) ◀──────────── weights ─────┘
+    source ─specs─▶ windows ─▶ workers ─trajectories─▶ store ─groups of step k─▶ trainer
+                       ▲          │ ids in, ids out                             │ batch, update, commit k
+                       │          ▼                                             ▼
+                   version k ◀─ engines ◀──────────── publish k ◀──────────── weights k
 
-Who waits for whom: a step waits for all its rollouts; the trainer waits for the batch; publishing
-waits for the trainer; the next step waits for publishing (staleness 0, law 10).
+Time runs to the right; ▒ rollouts of a step, ▓ its training, S the bound `rollout.max_staleness`:
+
+    S = 0   1 ▒▒▒▒▓             S = 1   1 ▒▒▒▒▓
+            2      ▒▒▒▒▓                2 ▒▒▒▒▒▓
+            3           ▒▒▒▒▓           3      ▒▒▒▒▓
+
+| who                      | waits for                                     |
+| ------------------------ | --------------------------------------------- |
+| rollouts of step k       | version k − 1 − S to be published, then room  |
+| training of step k       | all rollouts of step k, and version k − 1     |
+| publishing version k     | training of step k and its commit             |
+| an engine call in flight | nobody: a publish cuts it, and it goes on     |
+| evaluation of version k  | version k; without an engine of its own the   |
+|                          | trainer waits for it                          |
+
+A token is therefore at most S versions older than the weights it trains, the time it waited for room or
+for its siblings included. Nothing is dropped to keep that bound: steps are trained in the source's order
+with all of their rollouts, so how long a rollout takes never decides whether it is learned from. The
+price is that a step waits for its longest rollout; a larger S hides it. Synchronous is S = 0 (law 10).
 
 Invariant (law 8): a trajectory is in the store before it counts, and a step is committed by its
 checkpoint, which carries the step's own record. Whatever happens between two commits, `run` on a
 resumed store uses the trajectories that are there, samples only the missing ones and trains each
-rollout once. Owns no numerics, no sandbox and no Ray: those stand behind the protocols below.
+rollout once. Owns no numerics, no sandbox and no Ray: those stand behind the protocols below. Its only
+clock is the event loop's, so that a simulation can drive it.
 """
 
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from lego_core.batching.samples import Batch, make_batch
+from lego_core.accounts import Stages, step_record, timed
+from lego_core.batching.samples import make_batch
 from lego_core.boundary import Boundary
 from lego_core.config import Recipe
-from lego_core.health.acted import count_acts
+from lego_core.evaluation import Evaluator
 from lego_core.health.series import resumed_steps
 from lego_core.health.watchdog import Watchdog
-from lego_core.resume import RECORD_KEY, Progress
+from lego_core.resume import ORDER_KEY, RECORD_KEY, Progress
+from lego_core.rollouts.recorded import Attempts, RecordedRollouts, require_graded
 from lego_core.rollouts.source import GroupSpec, RolloutSource
+from lego_core.rollouts.windows import Windows
 from lego_core.run_quarantine import RunQuarantine
 from lego_core.store.mailbox import RunStopped
 from lego_core.store.reader import RunReader
 from lego_core.store.writer import RunWriter
-from lego_core.together import together
-from lego_core.types import HeldoutRecord, RolloutGroup, Sample, StepRecord, TrainMetrics
-from lego_harness.errors import EngineError, SetupError
-from lego_harness.rollout import RolloutSpec
-from lego_harness.types import StopReason, Trajectory
+from lego_core.together import task_group
+from lego_core.types import RolloutGroup, Sample, StepRecord, TrainMetrics
 
-Attempts = tuple[Trajectory, ...]
-"""What was recorded for one rollout: the last counts, earlier ones failed and were done again."""
-
-
-def group_attempts(trajectories: Iterable[Trajectory]) -> dict[str, Attempts]:
-    """Attempts by rollout id, in the order of recording."""
-    attempts: dict[str, Attempts] = {}
-    for trajectory in trajectories:
-        rollout_id = trajectory.id.partition("~")[0]
-        attempts[rollout_id] = (*attempts.get(rollout_id, ()), trajectory)
-    return attempts
-
-
-class Rollouts(Protocol):
-    """Runs rollouts, however many at a time it likes."""
-
-    async def run(self, spec: RolloutSpec) -> Trajectory: ...
+Groups = tuple[RolloutGroup, ...]
 
 
 class TrainerClient(Protocol):
@@ -70,10 +71,14 @@ class TrainerClient(Protocol):
     async def export(self, path: Path) -> None: ...
 
 
-class Publisher(Protocol):
-    """Brings weights to every engine."""
+class Engines(Protocol):
+    """All engines that sample for training."""
 
     async def publish(self, weights: Path, version: int) -> None: ...
+
+    async def busy_s(self) -> float:
+        """Seconds with a call in flight since some fixed moment, mean over engines."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,55 +87,56 @@ class Controller:
 
     recipe: Recipe
     source: RolloutSource
-    rollouts: Rollouts
+    rollouts: RecordedRollouts
     trainer: TrainerClient
-    engine: Publisher
+    engine: Engines
+    evaluator: Evaluator
     writer: RunWriter
     quarantine: RunQuarantine
     weights: Path
     """Where the trainer leaves weights for the engines; on tmpfs where there is one."""
-    stored: dict[str, Attempts]
-    """Uncommitted trajectories of an interrupted run, by rollout; empty for a new run."""
 
     async def run(self, progress: Progress) -> None:
         """Train every uncommitted step, with held-out evaluations around them."""
+        done, last = progress.committed, self.recipe.train.steps
         if progress.missing_record is not None:
             self.writer.append_step(progress.missing_record)
-        if progress.committed:
-            await self._publish(progress.committed)
-        if self._evaluation_due(progress.committed) and progress.committed not in progress.evaluated:
-            await self.evaluate(progress.committed)
-        boundary = Boundary(self.writer)
-        await boundary.heed(progress.committed)
-        watchdog = self._watchdog(progress.committed)
-        for step in range(progress.committed + 1, self.recipe.train.steps + 1):
-            await self.step(step, boundary, watchdog)
-            await boundary.heed(step)
-            if self._evaluation_due(step) and step not in progress.evaluated:
-                await self.evaluate(step)
+        if done:
+            await self._publish(done)
+        boundary, watchdog = Boundary(self.writer), self._watchdog(done)
+        async with task_group() as group:
+            for step in self.evaluator.missing(progress):
+                await self.evaluator.evaluate(step, group)
+            await boundary.heed(done)
+            windows = Windows(group, self._collect, first=done + 1, last=last)
+            for step in range(done + 1, last + 1):
+                windows.admit(step + self.recipe.rollout.max_staleness)
+                await self.step(step, windows, boundary, watchdog)
+                await boundary.heed(step)
+                if self.evaluator.is_due(step) and step not in progress.evaluated:
+                    await self.evaluator.evaluate(step, group)
 
-    def _evaluation_due(self, step: int) -> bool:
-        every = self.recipe.eval.every
-        return step in (0, self.recipe.train.steps) or (every > 0 and step % every == 0)
-
-    async def step(self, step: int, boundary: Boundary, watchdog: Watchdog) -> StepRecord:
-        """Sample, train, commit, publish: in this order, so that nothing is published uncommitted."""
-        clock = _Stages()
-        self._stage("rollout", step)
-        groups = await self._collect(step)
-        clock.lap("rollout")
+    async def step(
+        self, step: int, windows: Windows[Groups], boundary: Boundary, watchdog: Watchdog
+    ) -> StepRecord:
+        """Train on whole groups, commit, publish: in this order, so that nothing is published before
+        what was due has been committed."""
+        stages, busy_s = Stages(), await self.engine.busy_s()
+        self.writer.event("stage", stage="rollout", step=step)
+        groups = await windows.take(step)
+        stages.lap("rollout")
         batch = make_batch(groups, advantage_std=self.recipe.train.advantage_std)
-        self._stage("train", step)
+        self.writer.event("stage", stage="train", step=step)
         metrics = await self.trainer.train_step(batch.samples, step) if batch.samples else None
-        clock.lap("train")
-        record = _step_record(step, groups, batch, metrics, clock)
+        stages.lap("train")
+        record = step_record(step, groups, batch, metrics, stages)
         why_stop = watchdog.after_step(record)
         if self._commit_due(step) or boundary.is_wanted() or why_stop:
             await self._commit(record)
-        clock.lap("checkpoint")
+        stages.lap("checkpoint")
         await self._publish(step)
-        clock.lap("sync")
-        record = replace(record, seconds=clock.total())
+        stages.lap("sync")
+        record = timed(record, stages, engine_busy_s=await self.engine.busy_s() - busy_s)
         self.writer.append_step(record)
         if why_stop:
             raise RunStopped(why_stop)
@@ -144,143 +150,39 @@ class Controller:
         return Watchdog(self.writer, self.writer.layout.root, registered, past=past, resumed=resumed)
 
     def _commit_due(self, step: int) -> bool:
-        return step % self.recipe.train.checkpoint_every == 0 or step == self.recipe.train.steps
+        is_regular = step % self.recipe.train.checkpoint_every == 0 or step == self.recipe.train.steps
+        return is_regular or self.evaluator.needs_checkpoint(step)
 
     async def _commit(self, record: StepRecord) -> None:
+        """Write the checkpoint that makes a step count, with what was under way beside it."""
         directory = self.writer.layout.checkpoint(record.step)
-        await self.trainer.save_checkpoint(directory, {RECORD_KEY: asdict(record), **self.quarantine.state()})
+        state = {
+            RECORD_KEY: asdict(record),
+            ORDER_KEY: self.source.order(record.step),
+            "in_flight": sorted(self.rollouts.in_flight),
+            **self.quarantine.state(),
+        }
+        await self.trainer.save_checkpoint(directory, state)
         self.writer.event("checkpoint", step=record.step, path=str(directory))
         for old in self.writer.layout.committed()[: -self.recipe.train.keep_checkpoints]:
-            shutil.rmtree(old)
+            if int(old.name) not in self.evaluator.pending:
+                shutil.rmtree(old)
 
     async def _publish(self, version: int) -> None:
         await self.trainer.export(self.weights)
         await self.engine.publish(self.weights, version)
 
-    async def evaluate(self, step: int) -> None:
-        """Held-out solve rate of the current policy; trains nothing. Done once per step."""
-        self._stage("evaluate", step)
-        started = time.monotonic()
-        attempts = await self._run_all(self.source.evaluation(step), step=None)
-        done = [a[-1] for a in attempts.values()]
-        graded = [t for t in done if t.grade is not None]
-        _refuse_broken(done)
-        self.writer.append_heldout(
-            HeldoutRecord(
-                step=step,
-                policy_version=step,
-                solve_rate=sum(_is_solved(t) for t in graded) / len(graded),
-                n=len(graded),
-                failed=_count(t.stop_reason.value for t in done if t.grade is None),
-                temperature=self.recipe.eval.temperature,
-                seconds=time.monotonic() - started,
-            )
-        )
-
-    async def _collect(self, step: int) -> tuple[RolloutGroup, ...]:
+    async def _collect(self, step: int) -> Groups:
+        """The groups of a step, once all of its rollouts have ended and are stored."""
         specs = self.source.step(step)
-        attempts = await self._run_all([r for group in specs for r in group.rollouts], step=step)
-        _refuse_broken([a[-1] for a in attempts.values()])
+        attempts = await self.rollouts.run([r for group in specs for r in group.rollouts], step=step)
+        last = [a[-1] for a in attempts.values()]
+        require_graded(last)
         # First attempts: what an interrupted run knew when it drew the steps whose rollouts are stored already.
         self.quarantine.observe([a[0] for a in attempts.values()], step=step)
         return tuple(_group(spec, attempts) for spec in specs)
-
-    async def _run_all(self, specs: Sequence[RolloutSpec], *, step: int | None) -> dict[str, Attempts]:
-        """The attempts of every spec: those an interrupted run left where they count, else a new one."""
-        done = await together(self._run_one(spec, step) for spec in specs)
-        return {spec.id: attempts for spec, attempts in zip(specs, done, strict=True)}
-
-    async def _run_one(self, spec: RolloutSpec, step: int | None) -> Attempts:
-        attempts = self.stored.pop(spec.id, ())
-        if attempts and not attempts[-1].stop_reason.is_failure:
-            return attempts
-        if attempts:
-            spec = replace(spec, id=f"{spec.id}~{len(attempts)}")
-        trajectory = await self.rollouts.run(spec)
-        self.writer.append_trajectory(trajectory, step=step)
-        return (*attempts, trajectory)
-
-    def _stage(self, stage: str, step: int) -> None:
-        self.writer.event("stage", stage=stage, step=step)
-
-
-class _Stages:
-    """Wall seconds of consecutive stages."""
-
-    def __init__(self) -> None:
-        self._started = self._last = time.monotonic()
-        self.seconds: dict[str, float] = {}
-
-    def lap(self, stage: str) -> None:
-        now = time.monotonic()
-        self.seconds[stage] = now - self._last
-        self._last = now
-
-    def total(self) -> dict[str, float]:
-        return {**self.seconds, "total": self._last - self._started}
 
 
 def _group(spec: GroupSpec, attempts: dict[str, Attempts]) -> RolloutGroup:
     trajectories = tuple(t for rollout in spec.rollouts for t in attempts[rollout.id])
     return RolloutGroup(id=spec.id, task_id=spec.task.id, trajectories=trajectories)
-
-
-def _step_record(
-    step: int, groups: Sequence[RolloutGroup], batch: Batch, metrics: TrainMetrics | None, clock: _Stages
-) -> StepRecord:
-    rollouts = [t for group in groups for t in group.trajectories]
-    graded = [t for t in rollouts if t.grade is not None]
-    return StepRecord(
-        step=step,
-        policy_version=step,
-        reward_mean=sum(t.grade.reward for t in graded if t.grade) / len(graded) if graded else None,
-        solved=sum(_is_solved(t) for t in graded),
-        rollouts=len(rollouts),
-        groups=len(groups),
-        zero_variance_groups=batch.zero_variance_groups,
-        pearson_r=metrics and metrics.pearson_r,
-        mean_abs_dlogp=metrics and metrics.mean_abs_dlogp,
-        k3=metrics and metrics.k3,
-        routing_coverage=metrics and metrics.routing_coverage,
-        sampled=batch.sampled,
-        trained=batch.trained,
-        masked=batch.masked,
-        dropped=batch.dropped,
-        tokens_per_s=batch.sampled / clock.seconds["rollout"],
-        seconds=clock.total(),
-        loss=metrics and metrics.loss,
-        grad_norm=metrics and metrics.grad_norm,
-        clip_fraction=metrics and metrics.clip_fraction,
-        kl_loss=metrics and metrics.kl_loss,
-        entropy=metrics and metrics.entropy,
-        expert_overlap=metrics and metrics.expert_overlap,
-        top1_agreement=metrics and metrics.top1_agreement,
-        trained_rollouts=tuple(dict.fromkeys(s.rollout_id for s in batch.samples)),
-        acted=count_acts(rollouts),
-        by_lag=metrics.by_lag if metrics else {},
-    )
-
-
-def _is_solved(trajectory: Trajectory) -> bool:
-    return trajectory.grade is not None and trajectory.grade.reward >= 1.0
-
-
-def _count(reasons: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for reason in reasons:
-        counts[reason] = counts.get(reason, 0) + 1
-    return counts
-
-
-def _refuse_broken(done: Sequence[Trajectory]) -> None:
-    """A dead engine ends the run; so does a step in which most rollouts could not be judged: going
-    on would train on whatever happened to survive."""
-    failed = [t for t in done if t.grade is None]
-    dead = [t for t in failed if t.stop_reason is StopReason.FAILED_ENGINE]
-    if dead:
-        raise EngineError(f"{len(dead)} of {len(done)} rollouts lost the engine: {dead[0].error}")
-    if 2 * len(failed) > len(done):
-        raise SetupError(
-            f"only {len(done) - len(failed)} of {len(done)} rollouts were graded, expected most; "
-            f"first failure ({failed[0].stop_reason.value}): {failed[0].error}"
-        )

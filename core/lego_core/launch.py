@@ -15,15 +15,18 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
-from lego_core.cluster import open_cluster
+from lego_core.cluster import Evaluation, open_cluster
 from lego_core.config import Recipe, load_recipe
-from lego_core.controller import Controller, group_attempts
+from lego_core.controller import Controller
+from lego_core.evaluation import Evaluator
 from lego_core.inference.choose import pick_engine
 from lego_core.inputs import prepare_model, prepare_tasks
 from lego_core.leftovers import end_leftovers, mark_this_launch
-from lego_core.resume import find_progress
+from lego_core.resume import find_progress, require_same_order
+from lego_core.rollouts.recorded import RecordedRollouts, group_attempts
 from lego_core.rollouts.source import RolloutSource
 from lego_core.run_quarantine import RunQuarantine
 from lego_core.store.reader import RunReader
@@ -91,6 +94,10 @@ async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend, engin
         scratch = stack.enter_context(mark_this_launch())
         writer.event("stage", stage="tasks", step=progress.committed)
         train, heldout = await prepare_tasks(recipe, writer.layout.root / "tasks", backend)
+        quarantine = RunQuarantine.of_run(writer, progress.checkpoint)
+        source = RolloutSource(recipe=recipe, train=train, heldout=heldout, quarantine=quarantine.known)
+        if progress.checkpoint is not None:
+            require_same_order(progress.checkpoint, source.order(progress.committed))
         writer.event("stage", stage="policy", step=progress.committed)
         model_dir = await prepare_model(recipe)
         writer.event("stage", stage="engine", step=progress.committed)
@@ -100,19 +107,38 @@ async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend, engin
         )
         if progress.checkpoint is not None:
             await cluster.trainer.load_checkpoint(progress.checkpoint)
-        quarantine = RunQuarantine.of_run(writer, progress.checkpoint)
+        stored = group_attempts(progress.stored)
+        rollouts = RecordedRollouts(rollouts=cluster.rollouts, store=writer, stored=stored)
         controller = Controller(
             recipe=recipe,
-            source=RolloutSource(recipe=recipe, train=train, heldout=heldout, quarantine=quarantine.known),
-            quarantine=quarantine,
-            rollouts=cluster.rollouts,
+            source=source,
+            rollouts=rollouts,
             trainer=cluster.trainer,
-            engine=cluster.engine,
+            engine=cluster.engines,
+            evaluator=_evaluator(recipe, source, rollouts, writer, cluster.evaluation, model_dir),
             writer=writer,
+            quarantine=quarantine,
             weights=scratch / "weights",
-            stored=group_attempts(progress.stored),
         )
         await controller.run(progress)
+
+
+def _evaluator(
+    recipe: Recipe,
+    source: RolloutSource,
+    rollouts: RecordedRollouts,
+    writer: RunWriter,
+    apart: Evaluation | None,
+    model_dir: Path,
+) -> Evaluator:
+    return Evaluator(
+        recipe=recipe,
+        source=source,
+        rollouts=replace(rollouts, rollouts=apart.rollouts) if apart else rollouts,
+        writer=writer,
+        engine=apart.engine if apart else None,
+        model_dir=model_dir,
+    )
 
 
 def _engine_kind() -> str:

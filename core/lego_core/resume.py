@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lego_core.store.json_records import decode, encode
 from lego_core.store.layout import IndexEntry
 from lego_core.store.reader import RunReader
 from lego_core.types import StepRecord
-from lego_harness.errors import InfrastructureError
+from lego_harness.errors import InfrastructureError, UsageError
 from lego_harness.types import Trajectory
 
 STATE_FILE = "state.json"
 RECORD_KEY = "step_record"
+ORDER_KEY = "data_order"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,12 +59,35 @@ def find_progress(run_dir: Path) -> Progress:
 
 def read_record(checkpoint: Path) -> StepRecord:
     """The record of the step a checkpoint commits."""
+    try:
+        return decode(StepRecord, encode(_state(checkpoint)[RECORD_KEY]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InfrastructureError(
+            f"{checkpoint / STATE_FILE}: holds no step record ({error}); remove {checkpoint} to go on from the step before it"
+        ) from error
+
+
+def require_same_order(checkpoint: Path, order: dict[str, Any]) -> None:
+    """Raise UsageError where the tasks are not those that the checkpoint's run was drawing from: the
+    next steps would silently repeat some and skip others."""
+    stored = _state(checkpoint).get(ORDER_KEY)
+    if stored is None:
+        return
+    for key, value in order.items():
+        if stored.get(key) != value:
+            raise UsageError(
+                f"{checkpoint / STATE_FILE}: {key} was {stored.get(key)!r} and is {value!r} now, expected the "
+                "same order of data: bring the task pool back to what it was, or start a new run"
+            )
+
+
+def _state(checkpoint: Path) -> dict[str, Any]:
     path = checkpoint / STATE_FILE
     try:
-        return decode(StepRecord, encode(json.loads(path.read_bytes())[RECORD_KEY]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
         raise InfrastructureError(
-            f"{path}: holds no step record ({error}); remove {checkpoint} to go on from the step before it"
+            f"{path}: cannot be read ({error}); remove {checkpoint} to go on from the step before it"
         ) from error
 
 

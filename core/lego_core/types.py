@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from lego_core.pass_rates import PassRates
 from lego_harness.types import LogProbs, Routes, TokenIds, Trajectory
 
 
@@ -134,8 +135,9 @@ class StepRecord:
     dropped: dict[str, int]
     """Reason → rollouts."""
     tokens_per_s: float
+    """`sampled` over the step's time."""
     seconds: dict[str, float]
-    """Stage → wall seconds: rollout, train, sync, checkpoint, total."""
+    """Stage → wall seconds: rollout (that the trainer waited for it), train, checkpoint, sync, total."""
     loss: float | None
     grad_norm: float | None
     clip_fraction: float | None
@@ -149,6 +151,14 @@ class StepRecord:
     """None in records of a time before it was counted."""
     by_lag: dict[str, LagAgreement] = field(default_factory=dict[str, LagAgreement])
     """As `TrainMetrics.by_lag`."""
+    lag: dict[str, int] = field(default_factory=dict[str, int])
+    """Versions behind the trainer → sampled tokens, of every rollout of the step; at most
+    `rollout.max_staleness` versions."""
+    trainer_idle: float | None = None
+    """Share of the step's time, from the end of the step before, that the trainer neither trained nor
+    saved."""
+    engine_idle: float | None = None
+    """Share of that time without a call in flight, mean over engines."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,3 +175,5 @@ class HeldoutRecord:
     """Stop reason → rollouts without a grade."""
     temperature: float
     seconds: float
+    rates: PassRates | None = None
+    """pass@1, pass@k and pass^k with intervals; None where no task has k graded rollouts."""

@@ -30,6 +30,11 @@ def routes_dtype(num_experts: int) -> type[np.int8] | type[np.int16]:
     return np.int8 if num_experts <= 128 else np.int16
 
 
+def token_versions(versions: NDArray[np.int32] | None, policy_version: int, m: int) -> NDArray[np.int32]:
+    """`[m]` one version for each of `m` sampled tokens."""
+    return np.full(m, policy_version, np.int32) if versions is None else versions
+
+
 # --- tasks -------------------------------------------------------------------------------------
 
 
@@ -153,7 +158,9 @@ class Generation:
     finish_reason: str
     """`stop`, `length` or `abort`."""
     policy_version: int
-    """Published weights that sampled these tokens."""
+    """Published weights that sampled these tokens; the oldest where there are several."""
+    versions: NDArray[np.int32] | None = None
+    """`[m]` by token, where new weights came inside the call; None when all are `policy_version`'s."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,9 +175,11 @@ class Turn:
     routes: Routes | None
     """`[n + m − 1 − routes_from, L, K]`: the rows this call was first to record, row t for position
     `routes_from + t`; earlier positions were recorded by earlier turns. Rows of positions below n
-    come from prefill, the others from decoding; all from `policy_version`."""
+    come from prefill, the others from decoding; each from the weights that sampled the token behind it,
+    rows before n from `policy_version`."""
     routes_from: int
     policy_version: int
+    """The oldest weights that sampled here."""
     finish_reason: str
     fingerprint: str
     """sha256 of the canonical request: messages, tools and dialect."""
@@ -183,6 +192,13 @@ class Turn:
     """What the call was beside a conversation (`title`, `compaction`, …); empty for its turns."""
     masked: str = ""
     """Why its tokens are not trained; empty when they are (law 2)."""
+    versions: NDArray[np.int32] | None = None
+    """As `Generation.versions`."""
+
+    @property
+    def token_versions(self) -> NDArray[np.int32]:
+        """`[m]` policy version of each sampled token."""
+        return token_versions(self.versions, self.policy_version, len(self.sampled_ids))
 
 
 # --- results -----------------------------------------------------------------------------------

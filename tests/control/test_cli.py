@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lego_control.cli import main
 from lego_core.config import load_recipe
+from lego_core.pass_rates import pass_rates
 from lego_core.store import RunWriter
 from tests.support.runs import heldout, recipe, step, write_run
 
@@ -33,6 +35,7 @@ ISSUE_STEP_FIELDS = {
     "tokens_per_s",
     "seconds",
 }
+STEP_FIELDS = ISSUE_STEP_FIELDS | {"lag", "trainer_idle", "engine_idle"}
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
@@ -51,12 +54,12 @@ def test_show_json_gives_what_programs_were_promised(
     shown = json.loads(capsys.readouterr().out)
     assert set(shown) == {"run", "status", "steps", "heldout", "config"}
     assert (shown["run"], shown["status"]) == (str(run), "finished")
-    assert [set(s) for s in shown["steps"]] == [ISSUE_STEP_FIELDS] * 3
+    assert [set(s) for s in shown["steps"]] == [STEP_FIELDS] * 3
     assert shown["steps"][1]["reward_mean"] == 0.2
     assert shown["steps"][1]["masked"] == {"zero_variance": 100}
     assert shown["heldout"] == [
-        {"step": 0, "solve_rate": 0.25, "n": 64},
-        {"step": 3, "solve_rate": 0.75, "n": 64},
+        {"step": 0, "solve_rate": 0.25, "n": 64, "rates": None},
+        {"step": 3, "solve_rate": 0.75, "n": 64, "rates": None},
     ]
     assert shown["config"] == recipe().model_dump(mode="json")
 
@@ -72,6 +75,20 @@ def test_what_was_not_measured_is_null_for_programs_and_a_dash_for_people(
     assert (shown["reward_mean"], shown["pearson_r"], shown["k3"]) == (None, None, None)
     assert main(["show", run]) == 0
     assert "–" in capsys.readouterr().out
+
+
+def test_show_says_how_sure_an_evaluation_is_and_what_several_attempts_are_worth(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tries = [[True] * 4] * 24 + [[True, False] * 2] * 24 + [[False] * 4] * 48
+    with RunWriter.create(tmp_path, recipe()) as writer:
+        writer.append_heldout(replace(heldout(0, 0.375), n=384, rates=pass_rates(tries, 4)))
+    assert main(["show", str(writer.layout.root)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert (
+        "held-out at step 0: 38 % of 384 solved (28–47 %), pass@4 50 % (40–60 %), pass^4 25 % (17–35 %)"
+        in shown
+    )
 
 
 def test_show_without_a_run_takes_the_newest(
@@ -103,6 +120,10 @@ def test_show_draws_every_step_the_evaluations_and_a_curve(
         "900/1000",
         "1",
         "512",
+        "6",
+        "%",
+        "80",
+        "%",
         "4",
     ] in rows
     assert "finished" in shown

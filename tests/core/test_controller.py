@@ -9,10 +9,15 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
-from lego_core.controller import group_attempts
+import pytest
+
+from lego_core.resume import require_same_order
+from lego_core.rollouts.recorded import group_attempts
 from lego_core.store import RunReader
+from lego_harness.errors import UsageError
 from lego_harness.types import StopReason
 from tests.support.controller_program import STEPS, example_recipe, example_source, run
 from tests.support.runs import trajectory
@@ -45,12 +50,14 @@ async def test_a_finished_run_that_is_resumed_does_nothing(tmp_path: Path) -> No
     assert _reader(tmp_path).trajectory_index() == before
 
 
+@pytest.mark.parametrize("max_staleness", [0, 2])
 def test_no_rollout_is_trained_twice_or_lost_when_the_process_is_killed_at_random_points(
-    tmp_path: Path,
+    tmp_path: Path, max_staleness: int
 ) -> None:
-    kills = sum(_start_and_kill(tmp_path, after_bytes=random.randint(1, 1_500)) for _ in range(NUM_KILLS))
+    afters = [random.randint(1, 1_500) for _ in range(NUM_KILLS)]
+    kills = sum(_start_and_kill(tmp_path, max_staleness, after_bytes=after) for after in afters)
     assert kills >= 10, "the run ended before it was killed often enough to say anything"
-    _start(tmp_path).wait()
+    _start(tmp_path, max_staleness).wait()
     reader = _reader(tmp_path)
     _assert_accounts_balance(reader)
     trained = json.loads((reader.layout.checkpoint(STEPS) / "state.json").read_text())["trained"]
@@ -64,14 +71,15 @@ def test_a_failed_attempt_stays_in_the_account_when_the_rollout_is_done_again(tm
     assert group_attempts([first, again]) == {"s00001.g00.r0": (first, again)}
 
 
-def _start(runs_dir: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "tests.support.controller_program", str(runs_dir)])
+def _start(runs_dir: Path, max_staleness: int) -> subprocess.Popen[bytes]:
+    program = [sys.executable, "-m", "tests.support.controller_program", str(runs_dir), str(max_staleness)]
+    return subprocess.Popen(program)
 
 
-def _start_and_kill(runs_dir: Path, *, after_bytes: int) -> bool:
+def _start_and_kill(runs_dir: Path, max_staleness: int, *, after_bytes: int) -> bool:
     """Kill the run once it has recorded `after_bytes` more; False when it ended before."""
     target = _recorded(runs_dir) + after_bytes
-    process = _start(runs_dir)
+    process = _start(runs_dir, max_staleness)
     while _recorded(runs_dir) < target and process.poll() is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.001)
@@ -102,3 +110,25 @@ def _assert_accounts_balance(reader: RunReader) -> None:
         assert record.sampled == sum(entry.sampled for entry in entries)
         assert record.sampled == record.trained + sum(record.masked.values())
         assert record.rollouts == len(entries)
+
+
+async def test_a_checkpoint_says_how_far_the_data_was_read_and_what_was_under_way(tmp_path: Path) -> None:
+    await run(tmp_path)
+    reader = _reader(tmp_path)
+    state = json.loads((reader.layout.checkpoint(STEPS - 1) / "state.json").read_text())
+    assert state["data_order"]["groups_taken"] == 4 * (STEPS - 1)
+    later = {
+        rollout.id for group in example_source(example_recipe()).step(STEPS) for rollout in group.rollouts
+    }
+    assert set(state["in_flight"]) <= later
+    assert json.loads((reader.layout.checkpoint(STEPS) / "state.json").read_text())["in_flight"] == []
+
+
+async def test_a_resume_with_other_tasks_is_refused_before_it_repeats_or_skips_some(tmp_path: Path) -> None:
+    await run(tmp_path)
+    checkpoint = _reader(tmp_path).layout.checkpoint(STEPS)
+    source = example_source(example_recipe())
+    require_same_order(checkpoint, source.order(STEPS))
+    other = replace(source, train=source.train[::-1])
+    with pytest.raises(UsageError, match=r"tasks was .* expected the same order of data"):
+        require_same_order(checkpoint, other.order(STEPS))

@@ -22,34 +22,40 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 SMALLER = {"train__steps": 2, "rollout__groups_per_step": 2, "rollout__group_size": 4, "eval__num_tasks": 4}
 
 
-@pytest.mark.parametrize("num_kills", [2, pytest.param(12, marks=pytest.mark.soak)])
-def test_a_killed_run_that_is_resumed_trains_every_rollout_once(tmp_path: Path, num_kills: int) -> None:
-    arguments = quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER)
+@pytest.mark.parametrize(
+    ("num_kills", "max_staleness"),
+    [(2, 1), *(pytest.param(12, staleness, marks=pytest.mark.soak) for staleness in (0, 1))],
+)
+def test_a_killed_run_that_is_resumed_trains_every_rollout_once(
+    tmp_path: Path, num_kills: int, max_staleness: int
+) -> None:
+    changes = SMALLER | {"rollout__max_staleness": max_staleness}
+    arguments = quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **changes)
     for _ in range(num_kills):
-        core = _start(arguments, tmp_path)
+        core = start(arguments, tmp_path)
         _kill_after(core, tmp_path, num_trajectories=random.randint(1, 5))
-        arguments = ["train", "--resume", str(_run(tmp_path))]
+        arguments = ["train", "--resume", str(run_dir(tmp_path))]
     done = lego(*arguments, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    _assert_each_rollout_trained_once(RunReader(_run(tmp_path)))
+    _assert_each_rollout_trained_once(RunReader(run_dir(tmp_path)))
 
 
 def test_a_killed_engine_is_started_again_and_the_run_goes_on_to_its_end(tmp_path: Path) -> None:
-    program = _start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
-    _wait_for_trajectories(program, tmp_path, 1)
+    program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
+    wait_for_trajectories(program, tmp_path, 1)
     (engine,) = [pid for pid in descendants(program.pid) if "EngineCore" in command(pid)]
     os.kill(engine, signal.SIGKILL)
     stdout, stderr = program.communicate(timeout=900)
     assert program.returncode == 0, stdout + stderr
-    _assert_each_rollout_trained_once(RunReader(_run(tmp_path)))
+    _assert_each_rollout_trained_once(RunReader(run_dir(tmp_path)))
 
 
 @pytest.mark.soak
 def test_an_engine_that_is_killed_again_and_again_ends_the_run_with_one_line_and_nothing_left(
     tmp_path: Path,
 ) -> None:
-    program = _start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
-    _wait_for_trajectories(program, tmp_path, 1)
+    program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
+    wait_for_trajectories(program, tmp_path, 1)
     watch = Watch(descendants(program.pid))
     while program.poll() is None:
         for pid in descendants(program.pid):
@@ -67,17 +73,17 @@ def test_an_engine_that_is_killed_again_and_again_ends_the_run_with_one_line_and
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.soak)])
 def test_an_interrupt_stops_everything_and_says_interrupted(tmp_path: Path, number: signal.Signals) -> None:
-    program = _start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
-    _wait_for_trajectories(program, tmp_path, 1)
+    program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
+    wait_for_trajectories(program, tmp_path, 1)
     watch = Watch(descendants(program.pid))
     program.send_signal(number)
     program.communicate(timeout=60)
     assert program.returncode == 130
-    assert RunReader(_run(tmp_path)).status() == "interrupted"
+    assert RunReader(run_dir(tmp_path)).status() == "interrupted"
     assert watch.survivors(within_s=60) == []
 
 
-def _start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
+def start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "lego_control", *arguments],
         cwd=folder,
@@ -87,18 +93,18 @@ def _start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def _run(folder: Path) -> Path:
+def run_dir(folder: Path) -> Path:
     (info,) = folder.glob("runs/*/run.json")
     return info.parent
 
 
-def _num_trajectories(folder: Path) -> int:
+def num_trajectories(folder: Path) -> int:
     return sum(index.read_bytes().count(b"\n") for index in folder.glob("runs/*/trajectories/index.jsonl"))
 
 
-def _wait_for_trajectories(program: subprocess.Popen[str], folder: Path, more: int) -> None:
-    target = _num_trajectories(folder) + more
-    while _num_trajectories(folder) < target:
+def wait_for_trajectories(program: subprocess.Popen[str], folder: Path, more: int) -> None:
+    target = num_trajectories(folder) + more
+    while num_trajectories(folder) < target:
         with contextlib.suppress(subprocess.TimeoutExpired):
             program.wait(0.05)
             raise AssertionError(f"the run ended by itself: {program.communicate()}")
@@ -106,7 +112,7 @@ def _wait_for_trajectories(program: subprocess.Popen[str], folder: Path, more: i
 
 def _kill_after(program: subprocess.Popen[str], folder: Path, *, num_trajectories: int) -> None:
     """SIGKILL to the training process itself, as the kernel's memory killer would."""
-    _wait_for_trajectories(program, folder, num_trajectories)
+    wait_for_trajectories(program, folder, num_trajectories)
     family = descendants(program.pid)
     watch = Watch(family)
     (core,) = [pid for pid in family if _is_core(pid)]

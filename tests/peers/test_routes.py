@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -93,13 +93,14 @@ class RoutelessLlm:
 
     async def init_weight_transfer_engine(self, request: Any) -> None: ...
 
-    async def generate(self, prompt: Any, params: Any, request_id: str) -> AsyncIterator[Any]:
+    async def add_request(self, request_id: str, prompt: Any, params: Any) -> Any:
         ids = list(range(params.max_tokens))
         logprobs = [{token: SimpleNamespace(logprob=-1.0)} for token in ids]
         output = SimpleNamespace(
             token_ids=ids, logprobs=logprobs, finish_reason="length", routed_experts=None
         )
-        yield SimpleNamespace(outputs=[output])
+        answer = SimpleNamespace(outputs=[output])
+        return SimpleNamespace(get_nowait=lambda: answer, close=lambda: None)
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lego_core.inference.weight_sync import push_weights
@@ -53,6 +54,31 @@ async def test_a_turn_that_was_aborted_twice_is_of_the_version_that_finished_it(
         assert set(branch.versions[span]) == {turn.policy_version}
     assert branch.mask.sum() == sum(len(turn.sampled_ids) for turn in capture.turns)
     assert set(branch.versions[~branch.mask]) == {-1}
+
+
+async def test_a_turn_that_new_weights_came_inside_is_not_of_one_version(
+    talk: Begin, renderer: Renderer
+) -> None:
+    """THUDM/slime#2092: each token is trained as of the weights that sampled it, in turn and branch."""
+
+    def cut(request: GenerateRequest) -> Generation:
+        engine.policy_version = 4
+        ids = [*renderer.vocabulary.encode("By two."), renderer.vocabulary.end_of_turn]
+        whole = engine.generation(request, ids)
+        return replace(whole, versions=np.where(np.arange(len(ids)) < 3, 4, 6))
+
+    engine = ScriptedEngine(renderer, [cut, say("Alone.")])
+    t = await talk(engine)
+    await t.turn()
+    t.messages.append({"role": "user", "content": "Go on."})
+    engine.policy_version = 6
+    await t.turn()
+    capture = t.session.close()
+    (branch,) = capture.branches
+    first, second = capture.turns
+    assert (first.policy_version, second.policy_version) == (4, 6)
+    assert first.token_versions.tolist() == [4] * 3 + [6] * (len(first.sampled_ids) - 3)
+    assert branch.versions[branch.mask].tolist() == [*first.token_versions, *second.token_versions]
 
 
 class CachingLlm:

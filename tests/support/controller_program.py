@@ -1,7 +1,7 @@
 """A whole run in one process, real but for its numbers: real controller, source and store, scripted
 rollouts and a trainer that only remembers what it was given.
 
-`python -m tests.support.controller_program RUNS_DIR` starts a run there, or resumes the one that is
+`python -m tests.support.controller_program RUNS_DIR MAX_STALENESS` starts a run there, or resumes the one that is
 there. It is made to be killed.
 """
 
@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from lego_core.config import Recipe
-from lego_core.controller import Controller, Rollouts, group_attempts
-from lego_core.resume import find_progress
+from lego_core.controller import Controller
+from lego_core.evaluation import Evaluator
+from lego_core.resume import Progress, find_progress
 from lego_core.rollouts.quarantine import Quarantine
+from lego_core.rollouts.recorded import RecordedRollouts, Rollouts, group_attempts
 from lego_core.rollouts.source import RolloutSource
 from lego_core.run_quarantine import RunQuarantine
 from lego_core.store import RunWriter
@@ -31,11 +33,11 @@ from tests.support.runs import recipe, trajectory
 STEPS = 20
 
 
-def example_recipe() -> Recipe:
+def example_recipe(max_staleness: int = 1) -> Recipe:
     """Twenty steps of 4 × 4 rollouts and 6 held-out tasks."""
     return recipe(
         train={"steps": STEPS},
-        rollout={"group_size": 4, "groups_per_step": 4},
+        rollout={"group_size": 4, "groups_per_step": 4, "max_staleness": max_staleness},
         eval={"num_tasks": 6, "every": 3},
     )
 
@@ -103,32 +105,46 @@ class RememberingTrainer:
     async def publish(self, weights: Path, version: int) -> None:
         self.published.append(version)
 
+    async def busy_s(self) -> float:
+        return 0.0
 
-async def run(runs_dir: Path, rollouts: Rollouts | None = None) -> RememberingTrainer:
+
+def make_controller(
+    wanted: Recipe, writer: RunWriter, progress: Progress, trainer: RememberingTrainer, rollouts: Rollouts
+) -> Controller:
+    """A controller whose trainer also stands for the engines."""
+    quarantine = RunQuarantine.of_run(writer, progress.checkpoint)
+    source = example_source(wanted, quarantine.known)
+    recorded = RecordedRollouts(rollouts=rollouts, store=writer, stored=group_attempts(progress.stored))
+    return Controller(
+        recipe=wanted,
+        source=source,
+        rollouts=recorded,
+        trainer=trainer,
+        engine=trainer,
+        evaluator=Evaluator(recipe=wanted, source=source, rollouts=recorded, writer=writer),
+        writer=writer,
+        quarantine=quarantine,
+        weights=writer.layout.root / "weights",
+    )
+
+
+async def run(
+    runs_dir: Path, rollouts: Rollouts | None = None, *, max_staleness: int = 1
+) -> RememberingTrainer:
     """Start or resume the run in `runs_dir` and bring it to its end."""
     found = sorted(runs_dir.glob("*/run.json"))
-    writer = RunWriter.resume(found[0].parent) if found else RunWriter.create(runs_dir, example_recipe())
-    wanted = example_recipe()
+    wanted = example_recipe(max_staleness)
+    writer = RunWriter.resume(found[0].parent) if found else RunWriter.create(runs_dir, wanted)
     trainer = RememberingTrainer()
     with writer:
         progress = find_progress(writer.layout.root)
         if progress.checkpoint:
             trainer.load(progress.checkpoint)
-        quarantine = RunQuarantine.of_run(writer, progress.checkpoint)
-        controller = Controller(
-            recipe=wanted,
-            source=example_source(wanted, quarantine.known),
-            quarantine=quarantine,
-            rollouts=rollouts or ScriptedRollouts(),
-            trainer=trainer,
-            engine=trainer,
-            writer=writer,
-            weights=writer.layout.root / "weights",
-            stored=group_attempts(progress.stored),
-        )
+        controller = make_controller(wanted, writer, progress, trainer, rollouts or ScriptedRollouts())
         await controller.run(progress)
     return trainer
 
 
 if __name__ == "__main__":
-    asyncio.run(run(Path(sys.argv[1])))
+    asyncio.run(run(Path(sys.argv[1]), max_staleness=int(sys.argv[2])))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lego_core.types import Sample
 from lego_harness.proxy.upstream import Engine
@@ -45,3 +47,17 @@ async def sample_many(engine: Engine, calls: list[GenerateRequest]) -> list[Samp
     """All calls at once."""
     replies = await asyncio.gather(*[engine.generate(call) for call in calls])
     return [as_sample(call, reply) for call, reply in zip(calls, replies, strict=True)]
+
+
+def native_routes(model_dir: Path, ids: NDArray[np.int32]) -> NDArray[np.int64]:
+    """`[T, L, K]` experts that transformers chooses for `ids` in fp32."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32)
+    layers: list[torch.Tensor] = []
+    for layer in model.model.layers:
+        layer.mlp.gate.register_forward_hook(lambda _m, _i, out: layers.append(out[2]))
+    with torch.inference_mode():
+        model(torch.from_numpy(ids.astype(np.int64))[None], use_cache=False)
+    return torch.stack(layers, 1).numpy()

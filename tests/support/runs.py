@@ -92,6 +92,9 @@ def step(number: int = 1, **changes: Any) -> StepRecord:
         expert_overlap=1.0,
         top1_agreement=1.0,
         trained_rollouts=(f"s{number:05d}.g00.r0",),
+        lag={"0": 1000},
+        trainer_idle=0.06,
+        engine_idle=0.8,
     )
     return replace(record, **changes)
 

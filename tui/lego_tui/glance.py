@@ -74,7 +74,8 @@ def _rollouts(reader: RunReader, recipe: Recipe, stage: Event | None) -> tuple[i
     if kind == "rollout":
         prefix, total = f"s{step:05d}.", recipe.rollout.groups_per_step * recipe.rollout.group_size
     else:
-        prefix, total = f"e{step:05d}.", min(recipe.eval.num_tasks, recipe.tasks.num_heldout)
+        prefix, tasks = f"e{step:05d}.", min(recipe.eval.num_tasks, recipe.tasks.num_heldout)
+        total = tasks * recipe.eval.num_samples
     ids = {entry.id.partition("~")[0] for entry in reader.trajectory_index() if entry.id.startswith(prefix)}
     return len(ids), total
 

@@ -3,7 +3,9 @@
     generate ──▶ AsyncLLM ──ipc──▶ EngineCore process (scheduler, model, KV cache)
     publish  ──▶ weight_sync ──▶ the same
 
-Invariant: a `Generation` carries the one policy version that sampled all of it, and its routes
+A publish cuts the calls in flight; each goes on under the new weights where it was (`partial.py`).
+
+Invariant: every token of a `Generation` carries the policy version that sampled it, and its routes
 have one row per input position asked for. At `start` the canary has proved that this engine
 computes what was pushed. Runs inside a Ray actor (`ray_engine.py`), which sets `environment`
 before vllm is imported; knows nothing of Ray, text or rewards.
@@ -22,7 +24,9 @@ from typing import Any
 import numpy as np
 
 from lego_core.config import EngineConfig
+from lego_core.inference.busy import BusyClock
 from lego_core.inference.canary import check_engine
+from lego_core.inference.partial import joined, remaining
 from lego_core.inference.weight_sync import BACKEND, open_transfer, push_weights
 from lego_harness.errors import EngineError
 from lego_harness.types import GenerateRequest, Generation, Routes, routes_dtype
@@ -62,6 +66,16 @@ def environment(num_threads: int = 1) -> dict[str, str]:
     }
 
 
+@dataclass(slots=True)
+class _Call:
+    """A call in flight."""
+
+    segment_id: str = ""
+    """What vLLM knows it by at the moment."""
+    is_aborted: bool = False
+    """Its caller has given it up."""
+
+
 class VllmEngine:
     """One AsyncLLM and the version of the weights it holds."""
 
@@ -72,9 +86,12 @@ class VllmEngine:
         self._llm: Any = None
         self._version = 0
         self._broken = ""
-        self._open = asyncio.Event()
-        """Clear while weights change: a call that arrives meanwhile belongs to the new version."""
-        self._open.set()
+        self._door = asyncio.Lock()
+        """Held by a call while it steps into vLLM and by a publish to its end: each call is wholly
+        before a publish, which cuts it, or wholly behind."""
+        self._num_publishes = 0
+        self._calls: dict[str, _Call] = {}
+        self._busy = BusyClock()
 
     async def start(self) -> None:
         """Load the model and prove it with the canary; raises EngineError. Takes about 30 s."""
@@ -87,43 +104,67 @@ class VllmEngine:
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample until a stop id or `max_tokens`; cancelling frees the request."""
+        call = self._calls[request.request_id] = _Call()
+        try:
+            with self._busy:
+                async with self._call(f"call {request.request_id}"):
+                    return await self._through_cuts(request, call)
+        finally:
+            del self._calls[request.request_id]
+
+    async def _through_cuts(self, request: GenerateRequest, call: _Call) -> Generation:
+        so_far, cuts, is_cut = None, 0, True
+        while is_cut and not call.is_aborted:
+            segment, is_cut = await self._segment(remaining(request, so_far, cuts), call)
+            so_far = so_far if segment is None else joined(so_far, segment)
+            cuts += 1
+        if so_far is None:
+            raise EngineError(f"call {request.request_id} was aborted before its first token")
+        return so_far
+
+    async def _segment(self, request: GenerateRequest, call: _Call) -> tuple[Generation | None, bool]:
+        """What one version sampled of a call, None where that is nothing, and whether a publish cut it."""
         params = _sampling_params(request, self._spec)
-        await self._open.wait()
-        version = self._version
-        async with self._call(f"call {request.request_id}"):
-            output = await self._sample(request, params)
-        if version != self._version:
-            raise EngineError(
-                f"call {request.request_id} spans policy versions {version} and {self._version}, expected one: "
-                "publish when no call is in flight"
-            )
-        return _generation(request, output, version, self._num_experts())
+        async with self._door:
+            self._require_usable(f"call {request.request_id}")
+            if call.is_aborted:  # while it waited
+                return None, False
+            version, publish = self._version, self._num_publishes
+            # The salt keeps a cached prefix to the weights that computed it.
+            prompt = {"prompt_token_ids": request.context_ids.tolist(), "cache_salt": f"v{version}"}
+            call.segment_id = request.request_id
+            stream = await self._llm.add_request(request.request_id, prompt, params)
+        output = await self._last_output(stream)
+        is_cut = output.finish_reason == "abort" and publish != self._num_publishes
+        if output.finish_reason == "abort" and not output.token_ids:
+            return None, is_cut
+        return _generation(request, output, version, self._num_experts()), is_cut
+
+    async def _last_output(self, stream: Any) -> Any:
+        try:
+            return (stream.get_nowait() or await stream.get()).outputs[0]
+        except asyncio.CancelledError:
+            await self._llm.abort(stream.request_id, internal=True)
+            raise
+        finally:
+            stream.close()
 
     def _num_experts(self) -> int:
         """0 where no routes are wanted."""
         return self._llm.model_config.hf_text_config.num_experts if self._spec.routes else 0
 
-    async def _sample(self, request: GenerateRequest, params: Any) -> Any:
-        prompt = {"prompt_token_ids": request.context_ids.tolist()}
-        outputs = [o async for o in self._llm.generate(prompt, params, request.request_id)]
-        if len(outputs) != 1:
-            raise EngineError(
-                f"call {request.request_id} got {len(outputs)} outputs, expected the final one only"
-            )
-        return outputs[0].outputs[0]
-
     async def abort(self, request_id: str) -> None:
         """Free a call's work; unknown ids are ignored."""
-        await self._llm.abort(request_id)
+        if call := self._calls.get(request_id):
+            call.is_aborted = True
+            await self._llm.abort(call.segment_id)
 
     async def publish(self, path: Path, version: int) -> None:
-        """Replace the weights; calls in flight are frozen meanwhile. A failure half-way ends this
-        engine, since it may then hold a mixture."""
-        self._open.clear()
-        try:
+        """Replace the weights; calls in flight are cut and go on afterwards. A failure half-way ends
+        this engine, since it may then hold a mixture."""
+        async with self._door:
+            self._num_publishes += 1
             await self._replace_weights(path, version)
-        finally:
-            self._open.set()
 
     async def _replace_weights(self, path: Path, version: int) -> None:
         if not await asyncio.to_thread(path.exists):
@@ -153,10 +194,16 @@ class VllmEngine:
         return self._llm is not None and self._llm.errored
 
     async def health(self) -> dict[str, Any]:
-        """`pid`, `policy_version` and `kind`; raises EngineError when the engine cannot answer."""
+        """`pid`, `policy_version`, `kind` and `busy_s`, seconds with a call in flight since the start;
+        raises EngineError when the engine cannot answer."""
         async with self._call("the health check"):
             await self._llm.check_health()
-        return {"pid": os.getpid(), "policy_version": self._version, "kind": self.kind}
+        return {
+            "pid": os.getpid(),
+            "policy_version": self._version,
+            "kind": self.kind,
+            "busy_s": self._busy.seconds(),
+        }
 
     async def close(self) -> None:
         """Stop the engine process; idempotent."""
@@ -164,12 +211,15 @@ class VllmEngine:
             await asyncio.to_thread(self._llm.shutdown)
             self._llm = None
 
-    @asynccontextmanager
-    async def _call(self, what: str) -> AsyncIterator[None]:
+    def _require_usable(self, what: str) -> None:
         if self._llm is None or self._broken:
             raise EngineError(
                 f"{what} refused: {self._broken or 'the engine is not running'}; start a new engine"
             )
+
+    @asynccontextmanager
+    async def _call(self, what: str) -> AsyncIterator[None]:
+        self._require_usable(what)
         try:
             yield
         except EngineError:

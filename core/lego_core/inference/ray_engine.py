@@ -45,6 +45,8 @@ class RayEngine:
     timeout_s: float
     folder: Path
     """Temporary folder of its processes; gone when it is closed."""
+    name: str = "the engine"
+    """What errors call it."""
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """See `Engine.generate`."""
@@ -69,8 +71,12 @@ class RayEngine:
             await asyncio.sleep(_ASK_AGAIN_S)
 
     async def health(self) -> dict[str, Any]:
-        """`pid`, `policy_version`, `kind`."""
+        """`pid`, `policy_version`, `kind`, `busy_s`."""
         return await self._answer(self.actor.health.remote(), "the health check")
+
+    async def busy_s(self) -> float:
+        """Seconds with a call in flight since the engine started."""
+        return (await self.health())["busy_s"]
 
     async def close(self) -> None:
         """Stop the engine and its actor; a dead one is fine, and so is a Ray that answers no more."""
@@ -81,24 +87,27 @@ class RayEngine:
         await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 
     async def _answer(self, call: Awaitable[T], what: str) -> T:
-        return await answer(call, what, self.timeout_s)
+        return await answer(call, what, self.timeout_s, self.name)
 
 
-async def answer(call: Awaitable[T], what: str, timeout_s: float, limit: str = "engine.timeout_s") -> T:
-    """Await a Ray call; every way it can fail becomes one EngineError. `limit` names `timeout_s`."""
+async def answer(
+    call: Awaitable[T], what: str, timeout_s: float, name: str, limit: str = "engine.timeout_s"
+) -> T:
+    """Await a Ray call; every way it can fail becomes one EngineError that names the engine. `limit` names
+    `timeout_s`."""
     try:
         return await asyncio.wait_for(call, timeout_s)
     except TimeoutError:
-        raise EngineError(f"{what} got no answer from the engine within {limit} = {timeout_s:g} s") from None
+        raise EngineError(f"{what} got no answer from {name} within {limit} = {timeout_s:g} s") from None
     except RayTaskError as error:
         cause = error.cause
         if isinstance(cause, EngineError):
             raise type(cause)(str(cause)) from None
-        raise EngineError(f"{what} failed in the engine: {type(cause).__name__}: {cause}") from error
+        raise EngineError(f"{what} failed in {name}: {type(cause).__name__}: {cause}") from error
     except (ActorUnavailableError, OutOfMemoryError) as error:  # the second: Ray itself ended it
-        raise EngineUnavailable(f"{what} failed: the engine process died and is started again") from error
+        raise EngineUnavailable(f"{what} failed: the process of {name} died and is started again") from error
     except RayActorError as error:
-        raise EngineError(f"{what} failed: the engine process died; start a new one") from error
+        raise EngineError(f"{what} failed: the process of {name} died; start a new one") from error
     except RayError as error:
         raise EngineError(f"{what} failed in Ray: {type(error).__name__}: {error}") from error
 
@@ -108,6 +117,7 @@ async def start_engine(
     *,
     kind: str = "vllm",
     num_cpus: float = 0,
+    name: str = "the engine",
     max_restarts: int = MAX_RESTARTS,
     scratch: Path | None = None,
 ) -> RayEngine:
@@ -125,12 +135,12 @@ async def start_engine(
     classes = {"vllm": VllmEngine, "torch": TorchEngine}
     actor_class: Any = ray.remote(EngineActor)
     actor = actor_class.options(**options).remote(classes[kind], spec, folder)
-    engine = RayEngine(actor=actor, timeout_s=spec.config.timeout_s, folder=folder)
+    engine = RayEngine(actor=actor, timeout_s=spec.config.timeout_s, folder=folder, name=name)
     try:
-        await answer(actor.start.remote(), "starting", START_TIMEOUT_S, "START_TIMEOUT_S")
+        await answer(actor.start.remote(), "starting", START_TIMEOUT_S, name, "START_TIMEOUT_S")
     except EngineUnavailable as error:  # it would not know what to come back with
         await engine.close()
-        raise EngineError("starting failed: the engine process died; is there enough memory?") from error
+        raise EngineError(f"starting failed: the process of {name} died; is there enough memory?") from error
     except (EngineError, asyncio.CancelledError):
         await engine.close()
         raise

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lego_core.inference.busy import BusyClock
 from lego_core.inference.canary import check_engine
 from lego_harness.errors import EngineError
 from lego_harness.types import GenerateRequest, Generation, Sampling, routes_dtype
@@ -45,6 +46,7 @@ class TorchEngine:
         self._model: Any = None
         self._routes: list[torch.Tensor] = []
         self._calls: dict[str, _Call] = {}
+        self._busy = BusyClock()
 
     async def start(self) -> None:
         """Load the model and prove it with the canary; raises EngineError."""
@@ -60,9 +62,10 @@ class TorchEngine:
             raise EngineError(f"call {request.request_id} refused: the engine is not running; start it")
         call = self._calls[request.request_id] = _Call()
         try:
-            async with self._turn:
-                work = asyncio.create_task(asyncio.to_thread(self._sample, request, call))
-                return await self._until_the_thread_ends(work, call)
+            with self._busy:
+                async with self._turn:
+                    work = asyncio.create_task(asyncio.to_thread(self._sample, request, call))
+                    return await self._until_the_thread_ends(work, call)
         finally:
             self._calls.pop(request.request_id, None)
 
@@ -92,8 +95,13 @@ class TorchEngine:
         return False
 
     async def health(self) -> dict[str, Any]:
-        """`pid`, `policy_version` and `kind`."""
-        return {"pid": os.getpid(), "policy_version": self._version, "kind": self.kind}
+        """As `VllmEngine.health`."""
+        return {
+            "pid": os.getpid(),
+            "policy_version": self._version,
+            "kind": self.kind,
+            "busy_s": self._busy.seconds(),
+        }
 
     async def close(self) -> None:
         """Forget the model; idempotent."""

@@ -1,6 +1,9 @@
 """Bringing new weights to a running vLLM: its own update protocol, in order.
 
-    pause (calls in flight are kept) → start → update → finish → reset prefix cache → resume
+    pause (calls in flight end as they are) → start → update → finish → reset prefix cache → resume
+
+Calls are cut and not kept: a kept call would be prefilled again by the new weights, whose routing rows
+would then stand behind log-probabilities of the old ones.
 
 Invariant: when `push_weights` returns, no cached key, value or route was computed by older
 weights. When it raises, the engine may hold a mixture: the caller must not use it any more.
@@ -28,7 +31,7 @@ async def push_weights(llm: Any, path: Path, version: int) -> None:
     """Load `path` (safetensors, checkpoint names) into `llm` and stamp it with `version`."""
     from vllm.distributed.weight_transfer.base import WeightTransferUpdateRequest
 
-    await llm.pause_generation(mode="keep")
+    await llm.pause_generation(mode="abort")
     await llm.start_weight_update()
     await llm.update_weights(WeightTransferUpdateRequest(update_info={"path": str(path)}))
     await llm.finish_weight_update(str(version))

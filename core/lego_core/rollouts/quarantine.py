@@ -1,6 +1,6 @@
 """Tasks whose reward means nothing, noticed while a run goes on.
 
-    trajectories of a step ─ observe ─▶ newly quarantined tasks (an event each) ─▶ left out from the next step
+    trajectories of a step ─ observe ─▶ newly quarantined tasks (an event each) ─▶ left out from then on
 
 Two signs, neither of which costs a grading: a reward for an empty change, and one and the same change
 that earned different rewards. Invariant: what is known before a step is a pure function of the
@@ -31,7 +31,7 @@ class Quarantined:
     trajectory_id: str
     """The rollout that showed it."""
     step: int
-    """The step whose rollouts showed it: it is left out from the next one on."""
+    """The step whose rollouts showed it: it is left out of all that begin behind that step."""
 
 
 @dataclass(kw_only=True, slots=True)

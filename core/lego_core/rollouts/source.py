@@ -1,16 +1,18 @@
 """Which rollouts a step or an evaluation consists of.
 
-Owns the order of tasks and the seeds. Invariant: a pure function of recipe, pool, step and what is
-quarantined before that step, so that a resumed run asks for exactly the rollouts an undisturbed one
-would have. Runs nothing.
+Owns the order of tasks and the seeds. Invariant: a pure function of recipe, pool, step and what was
+quarantined by the steps that are whole when its rollouts may begin, so that a resumed run asks for
+exactly the rollouts an undisturbed one would have. Runs nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from lego_core.config import Recipe
 from lego_core.rollouts.quarantine import Quarantine
@@ -47,14 +49,24 @@ class RolloutSource:
         return tuple(self._group(step, g, first + g) for g in range(count))
 
     def evaluation(self, step: int) -> tuple[RolloutSpec, ...]:
-        """One rollout per held-out task. Seeds do not depend on `step`: two evaluations draw common
-        random numbers, so their difference is the policy's and not the sampler's."""
+        """`eval.num_samples` rollouts per held-out task, those of a task together. Seeds do not depend
+        on `step`: two evaluations draw common random numbers, so their difference is the policy's and
+        not the sampler's."""
         config = self.recipe.eval
-        tasks = self.heldout[: config.num_tasks]
         return tuple(
-            self._spec(f"e{step:05d}.t{i:03d}.r0", task, 0, config.temperature, f"eval/{task.id}")
-            for i, task in enumerate(tasks)
+            self._spec(f"e{step:05d}.t{i:03d}.r{r}", task, 0, config.temperature, _eval_seed(task, r))
+            for i, task in enumerate(self.heldout[: config.num_tasks])
+            for r in range(config.num_samples)
         )
+
+    def order(self, step: int) -> dict[str, Any]:
+        """What a checkpoint of `step` says of the data, to tell on a resume that it is the same still."""
+        names = json.dumps([[task.id for task in tasks] for tasks in (self.train, self.heldout)])
+        return {
+            "groups_taken": step * self.recipe.rollout.groups_per_step,
+            "seed": self.recipe.run.seed,
+            "tasks": hashlib.sha256(names.encode()).hexdigest(),
+        }
 
     def _group(self, step: int, g: int, position: int) -> GroupSpec:
         epoch, offset = divmod(position, len(self.train))
@@ -67,8 +79,10 @@ class RolloutSource:
         )
 
     def _allowed(self, task: Task, step: int, position: int) -> Task:
-        """The task itself, or one to train on in its stead: all others keep their turns."""
-        allowed = self.quarantine.allowed(self.train, step=step)
+        """The task itself, or one to train on in its stead: all others keep their turns. What the steps
+        beside it show comes too late for it, whether or not it is known by now."""
+        known_before = step - self.recipe.rollout.max_staleness
+        allowed = self.quarantine.allowed(self.train, step=known_before)
         if not allowed:
             raise SetupError(
                 f"all {len(self.train)} training tasks are quarantined before step {step}, expected one whose "
@@ -91,10 +105,15 @@ class RolloutSource:
             max_tokens=config.max_tokens_per_turn,
             seed=_seed(self.recipe.run.seed, seed_of),
         )
-        budget = Budget(
-            max_turns=config.max_turns, max_tokens=config.max_tokens, max_seconds=config.max_seconds
-        )
+        max_seconds = config.max_seconds
+        if seed_of.startswith("eval/"):
+            max_seconds = self.recipe.eval.max_seconds or max_seconds
+        budget = Budget(max_turns=config.max_turns, max_tokens=config.max_tokens, max_seconds=max_seconds)
         return RolloutSpec(id=rollout_id, task=task, epoch=epoch, sampling=sampling, budget=budget)
+
+
+def _eval_seed(task: Task, attempt: int) -> str:
+    return f"eval/{task.id}/{attempt}" if attempt else f"eval/{task.id}"
 
 
 def _seed(run_seed: int, name: str) -> int:

@@ -21,7 +21,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lego_core.algorithms.choose import make_objective
@@ -165,6 +167,11 @@ class Trainer:
                 num_experts=router.weight.shape[0],
                 top_k=router.top_k,
             )
+
+    def score(self, sample: Sample) -> NDArray[np.float32]:
+        """`[m]` log-probabilities of the sample's masked tokens, in order, under the current weights."""
+        batches, _ = self._prepare([sample], version=0)
+        return torch.cat(self._policy.logprobs(batches)).cpu().numpy()
 
     def export(self, path: Path) -> None:
         """Write the weights as one safetensors file in checkpoint names, atomically."""

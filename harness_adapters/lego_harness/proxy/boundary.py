@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lego_harness.errors import EngineError
 from lego_harness.types import GenerateRequest, Generation, LogProbs, Routes, TokenIds
@@ -30,6 +31,7 @@ def checked(
         ids=ids,
         logprobs=_logprobs(generation, len(ids)),
         routes=_routes(generation, rows, expert_shape),
+        versions=_versions(generation, len(ids)),
     )
 
 
@@ -51,6 +53,20 @@ def _ids(generation: Generation, request: GenerateRequest, vocab_size: int) -> T
         if len(early := np.flatnonzero(ids[:-1] == stop)):
             raise EngineError(f"engine: stop id {stop} at {early[0]}, and sampling went on to {len(ids)} ids")
     return ids.astype(np.int32)
+
+
+def _versions(generation: Generation, num_ids: int) -> NDArray[np.int32] | None:
+    if generation.versions is None:
+        return None
+    versions = np.asarray(generation.versions)
+    if versions.shape != (num_ids,) or not np.issubdtype(versions.dtype, np.integer):
+        raise EngineError(f"engine: policy versions of shape {versions.shape} for {num_ids} sampled ids")
+    if versions[0] != generation.policy_version or (np.diff(versions) < 0).any():
+        raise EngineError(
+            f"engine: policy versions {versions.tolist()} of a call of version {generation.policy_version}, "
+            "expected them to begin with it and never to fall"
+        )
+    return versions.astype(np.int32)
 
 
 def _logprobs(generation: Generation, num_ids: int) -> LogProbs:

@@ -264,6 +264,7 @@ class Session:
                 routes=None,  # on disk until the end
                 routes_from=call.routes_from,
                 policy_version=generation.policy_version,
+                versions=generation.versions,
                 finish_reason=generation.finish_reason,
                 fingerprint=request.fingerprint,
                 started_s=started_s,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lego_harness.proxy.route_log import RouteBlock
-from lego_harness.types import Generation, TokenIds
+from lego_harness.types import Generation, TokenIds, token_versions
 
 
 class _Column:
@@ -67,11 +67,14 @@ class TokenPath:
 
     def append_context(self, ids: TokenIds) -> None:
         """Tokens nobody sampled."""
-        self._append(ids, np.zeros(len(ids), np.float32), sampled=False, version=-1)
+        self._append(
+            ids, np.zeros(len(ids), np.float32), sampled=False, versions=np.full(len(ids), -1, np.int32)
+        )
 
     def append_sampled(self, generation: Generation, routes: RouteBlock | None) -> None:
         """What the engine sampled behind everything so far, and the routing rows it came with."""
-        self._append(generation.ids, generation.logprobs, sampled=True, version=generation.policy_version)
+        versions = token_versions(generation.versions, generation.policy_version, len(generation.ids))
+        self._append(generation.ids, generation.logprobs, sampled=True, versions=versions)
         if routes is not None:
             self.routes.append(routes)
             self.num_routed += len(routes)
@@ -98,8 +101,10 @@ class TokenPath:
             num_routed -= len(block)
         return kept
 
-    def _append(self, ids: TokenIds, logprobs: NDArray[np.float32], *, sampled: bool, version: int) -> None:
+    def _append(
+        self, ids: TokenIds, logprobs: NDArray[np.float32], *, sampled: bool, versions: NDArray[np.int32]
+    ) -> None:
         self._ids.append(ids)
         self._logprobs.append(logprobs)
         self._mask.append(np.full(len(ids), sampled))
-        self._versions.append(np.full(len(ids), version, np.int32))
+        self._versions.append(versions)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from lego_core.config import Recipe
-from lego_core.controller import Controller, group_attempts
 from lego_core.health import watchdog
 from lego_core.health.drop import onset
 from lego_core.health.findings import Verdict
@@ -17,12 +16,11 @@ from lego_core.health.of_run import diagnose_run
 from lego_core.health.policy import set_policy
 from lego_core.health.series import read_series
 from lego_core.resume import find_progress
-from lego_core.run_quarantine import RunQuarantine
 from lego_core.store import RunReader, RunWriter
 from lego_core.store.mailbox import Asked, RunStopped, post
 from lego_harness.rollout import RolloutSpec
 from lego_harness.types import Grade, Trajectory
-from tests.support.controller_program import RememberingTrainer, example_source
+from tests.support.controller_program import RememberingTrainer, make_controller
 from tests.support.runs import recipe, step, trajectory
 
 COLLAPSE = 15
@@ -56,18 +54,7 @@ async def train(runs_dir: Path, asked: Recipe) -> RunReader:
     trainer = RememberingTrainer()
     with writer:
         progress = find_progress(writer.layout.root)
-        quarantine = RunQuarantine.of_run(writer, progress.checkpoint)
-        controller = Controller(
-            recipe=asked,
-            source=example_source(asked, quarantine.known),
-            quarantine=quarantine,
-            rollouts=CollapsingRollouts(),
-            trainer=trainer,
-            engine=trainer,
-            writer=writer,
-            weights=writer.layout.root / "weights",
-            stored=group_attempts(progress.stored),
-        )
+        controller = make_controller(asked, writer, progress, trainer, CollapsingRollouts())
         await controller.run(progress)
     return RunReader(writer.layout.root)
 

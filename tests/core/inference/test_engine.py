@@ -18,7 +18,7 @@ from lego_core.inference.engine import EngineSpec
 from lego_core.inference.ray_engine import start_engine
 from lego_core.training.trainer import Trainer, TrainerSpec
 from lego_harness.errors import EngineError
-from tests.support.engine_samples import as_sample, request, sample_many
+from tests.support.engine_samples import as_sample, native_routes, request, sample_many
 from tests.support.tiny_model import build_random_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -167,14 +167,49 @@ async def test_calls_that_arrive_during_a_publish_belong_to_the_new_version(engi
     assert {(await call).policy_version for call in calls} == {21}
 
 
-async def test_a_call_across_two_versions_is_refused_rather_than_mislabelled(engine, model_dir):
+async def test_a_call_that_publishes_cut_goes_on_and_every_token_is_its_own_versions(
+    engine, model_dir, tmp_path
+):
+    """Partial rollouts: ids, log-probabilities and routes of each segment are those of its weights."""
+    changed = perturbed_copy(model_dir, tmp_path / "changed") / "model.safetensors"
     await engine.publish(model_dir / "model.safetensors", 0)
-    call = asyncio.create_task(engine.generate(request("across", sampled=1500)))
-    beside = await engine.generate(request("beside-across", sampled=3))
-    assert beside.finish_reason == "length"
-    await engine.publish(model_dir / "model.safetensors", 1)
-    with pytest.raises(EngineError, match="across spans policy versions 0 and 1"):
-        await call
+    call = request("across", context=300, sampled=1200, routes_from=200)
+    running = asyncio.create_task(engine.generate(call))
+    for version, weights in enumerate((changed, model_dir / "model.safetensors"), start=1):
+        await engine.generate(request(f"beside{version}", sampled=20))
+        await engine.publish(weights, version)
+    reply = await running
+    assert len(reply.ids) == 1200
+    assert reply.finish_reason == "length"
+    assert reply.routes.shape[0] == 300 + 1200 - 1 - 200
+    assert reply.policy_version == 0
+    assert sorted(set(reply.versions.tolist())) == [0, 1, 2]
+    assert (np.diff(reply.versions) >= 0).all()
+    for version, folder in enumerate((model_dir, tmp_path / "changed", model_dir)):
+        wanted = reference_logprobs(folder, call.context_ids, reply.ids)
+        of_version = reply.versions == version
+        assert np.abs(reply.logprobs - wanted)[of_version].max() < 1e-4
+    other = reference_logprobs(tmp_path / "changed", call.context_ids, reply.ids)
+    assert np.abs(reply.logprobs - other)[reply.versions == 0].mean() > 1e-2
+    _assert_routes_are_native(reply, call, model_dir, reply.versions != 1)
+
+
+def _assert_routes_are_native(reply, call, model_dir, of_versions):
+    """The position before token t was routed by token t's weights; transformers in fp32 is the oracle."""
+    positions = np.flatnonzero(of_versions) + len(call.context_ids) - 1
+    native = native_routes(model_dir, np.concatenate([call.context_ids, reply.ids]))
+    got = reply.routes[positions - call.routes_from]
+    assert (np.sort(got, -1) == np.sort(native[positions], -1)).mean() > 0.999
+
+
+async def test_calls_in_flight_survive_many_publishes_in_a_row(engine, model_dir):
+    """Publishes as fast as they go: no call is lost, mislabelled, or ends with too few tokens."""
+    calls = [asyncio.create_task(engine.generate(request(f"storm{i}", sampled=200))) for i in range(12)]
+    for version in range(30, 36):
+        await engine.publish(model_dir / "model.safetensors", version)
+    replies = await asyncio.gather(*calls)
+    assert [len(reply.ids) for reply in replies] == [200] * 12
+    assert all(len(reply.routes) == 50 + 200 - 1 for reply in replies)
 
 
 async def test_weights_that_are_not_there_leave_the_engine_as_it_was(engine, model_dir, tmp_path):

@@ -60,6 +60,13 @@ def test_text_and_numbers_of_a_trajectory_come_back_as_they_were(
     assert back.timings_s[text] == seconds or math.isnan(seconds)
 
 
+def test_the_versions_of_a_turn_that_new_weights_came_inside_come_back() -> None:
+    sent = trajectory(sampled=5)
+    turn = replace(sent.turns[0], versions=np.array([0, 0, 1, 1, 2], np.int32))
+    back = decode(Trajectory, encode(replace(sent, turns=(turn, sent.turns[0]))))
+    assert [turn.token_versions.tolist() for turn in back.turns] == [[0, 0, 1, 1, 2], [0] * 5]
+
+
 BELONGS = {"thread": st.text(), "parent": st.text(), "cause": st.text(), "at": st.integers(0)}
 NAMED = {"thread": st.text(), "side_call": st.text(), "masked": st.text()}
 

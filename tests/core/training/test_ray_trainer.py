@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from lego_core.config import TrainConfig
 from lego_core.errors import CheckpointError, TrainingError
+from lego_core.inference.canary import reference_logprobs
 from lego_core.training.ray_trainer import start_trainer
 from lego_core.training.trainer import TrainerSpec
 from lego_harness.errors import UsageError
@@ -49,5 +52,24 @@ async def test_a_killed_trainer_is_one_clear_line(ray_session, tmp_path):
     step = asyncio.create_task(trainer.train_step(samples))
     await asyncio.sleep(0)
     os.kill(trainer.pid, signal.SIGKILL)
-    with pytest.raises(TrainingError, match=r"^a training step failed: the trainer process died; resume"):
+    with pytest.raises(TrainingError, match=r"^training step 1 failed: the trainer process died; resume"):
         await asyncio.wait_for(step, 20)
+
+
+async def test_a_trainer_that_does_not_answer_in_time_is_an_error_naming_the_limit(ray_session, tmp_path):
+    trainer = await start_trainer(spec(build_random_model(tmp_path / "model", hidden=32)))
+    hasty = replace(trainer, timeout_s=0.05)
+    samples = [random_sample(f"r{i}", 2000, seed=i) for i in range(16)]
+    with pytest.raises(TrainingError, match=r"^training step 7 got no answer .* train\.timeout_s = 0\.05 s"):
+        await hasty.train_step(samples, 7)
+    trainer.close()
+
+
+async def test_a_probe_is_scored_as_the_weights_at_hand_would(ray_session, tmp_path):
+    """What the log-probability probe of a weight sync compares with."""
+    model = build_random_model(tmp_path / "model", hidden=32)
+    trainer = await start_trainer(spec(model))
+    sample = replace(random_sample("probe", 40, routed=False), mask=np.arange(40) >= 10)
+    scored = await trainer.score(sample)
+    assert np.abs(scored - reference_logprobs(model, sample.ids[:10], sample.ids[10:])).max() < 1e-4
+    trainer.close()

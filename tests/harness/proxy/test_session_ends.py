@@ -121,6 +121,10 @@ def _logprob(value: float) -> Callable[[Generation], Any]:
         (_with(routes=lambda g: g.routes[..., 0]), "routing rows of shape"),
         (_with(routes=lambda g: g.routes - 1000), "expert ids in"),
         (_with(finish_reason=lambda g: "abort"), "finish reason 'abort'"),
+        (_with(versions=lambda g: np.zeros(len(g.ids) - 1, np.int32)), "policy versions of shape"),
+        (_with(versions=lambda g: np.zeros(len(g.ids))), "policy versions of shape"),
+        (_with(versions=lambda g: np.full(len(g.ids), g.policy_version + 1)), "expected them to begin with"),
+        (_with(versions=lambda g: g.policy_version - np.arange(len(g.ids))), "and never to fall"),
     ],
 )
 async def test_an_impossible_generation_is_an_engine_failure_by_name(

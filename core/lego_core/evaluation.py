@@ -1,0 +1,107 @@
+"""Held-out evaluation: what a published version solves of tasks it was never trained on.
+
+    version k committed ─▶ rollouts of every held-out task ─▶ pass@1, pass@k, pass^k ─▶ store
+
+With an engine of its own an evaluation serves version k from its checkpoint, while training goes on;
+without, the training engines sample it and the loop waits, so that they hold version k meanwhile.
+Either way all of it is sampled by version k. Trains nothing; recorded once per step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Protocol
+
+from lego_core.accounts import count, is_solved
+from lego_core.config import Recipe
+from lego_core.pass_rates import pass_rates
+from lego_core.resume import Progress
+from lego_core.rollouts.recorded import RecordedRollouts, require_graded
+from lego_core.rollouts.source import RolloutSource
+from lego_core.store.writer import RunWriter
+from lego_core.types import HeldoutRecord
+from lego_harness.types import Trajectory
+
+
+class EvaluationEngine(Protocol):
+    """The engine that evaluations have for themselves."""
+
+    async def publish(self, weights: Path, version: int) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluator:
+    """Evaluates published versions, one at a time."""
+
+    recipe: Recipe
+    source: RolloutSource
+    rollouts: RecordedRollouts
+    writer: RunWriter
+    engine: EvaluationEngine | None = None
+    """None: `rollouts` are sampled by the training engines."""
+    model_dir: Path = Path()
+    """Version 0."""
+    pending: set[int] = field(default_factory=set[int])
+    """Steps whose evaluation has begun or waits; their checkpoints are needed."""
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def is_due(self, step: int) -> bool:
+        """Before the first step, after the last, and every `eval.every` steps."""
+        every = self.recipe.eval.every
+        return step in (0, self.recipe.train.steps) or (every > 0 and step % every == 0)
+
+    def needs_checkpoint(self, step: int) -> bool:
+        return self.engine is not None and self.is_due(step)
+
+    def missing(self, progress: Progress) -> list[int]:
+        """Evaluations that were due and have no result, as far as their weights are still there."""
+        steps = range(progress.committed + 1) if self.engine else [progress.committed]
+        due = [step for step in steps if self.is_due(step) and step not in progress.evaluated]
+        return [step for step in due if step == progress.committed or self._weights(step).is_dir()]
+
+    async def evaluate(self, step: int, group: asyncio.TaskGroup) -> None:
+        """Evaluate the version of `step`: as a task of `group` with an engine of its own, else at once."""
+        self.pending.add(step)
+        if self.engine is None:
+            self.writer.event("stage", stage="evaluate", step=step)
+            await self._run(step)
+        else:
+            group.create_task(self._publish_and_run(self.engine, step))
+
+    async def _publish_and_run(self, engine: EvaluationEngine, step: int) -> None:
+        async with self._turn:
+            self.writer.event("evaluation", step=step)
+            await engine.publish(self._weights(step), step)
+            await self._run(step)
+
+    def _weights(self, step: int) -> Path:
+        return self.writer.layout.checkpoint(step) if step else self.model_dir
+
+    async def _run(self, step: int) -> None:
+        clock = asyncio.get_running_loop().time
+        started = clock()
+        specs = self.source.evaluation(step)
+        attempts = await self.rollouts.run(specs, step=None)
+        done = [attempts[spec.id][-1] for spec in specs]
+        require_graded(done)
+        self.writer.append_heldout(self._record(step, done, clock() - started))
+        self.pending.discard(step)
+
+    def _record(self, step: int, done: Sequence[Trajectory], seconds: float) -> HeldoutRecord:
+        graded = [t for t in done if t.grade is not None]
+        by_task = [list(group) for _, group in groupby(graded, key=lambda t: t.task_id)]
+        solved = [[is_solved(t) for t in tries] for tries in by_task]
+        return HeldoutRecord(
+            step=step,
+            policy_version=step,
+            solve_rate=sum(is_solved(t) for t in graded) / len(graded),
+            n=len(graded),
+            failed=count(t.stop_reason.value for t in done if t.grade is None),
+            temperature=self.recipe.eval.temperature,
+            seconds=seconds,
+            rates=pass_rates(solved, self.recipe.eval.num_samples),
+        )

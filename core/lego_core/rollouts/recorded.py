@@ -1,0 +1,84 @@
+"""Rollouts that are in the store before they count.
+
+Owns the path from a spec to its recorded attempts. Invariants (law 8): a trajectory is stored before
+anybody is given it; a rollout that an interrupted run left finished is used and not sampled again, and
+one that had failed there is done again under a name of its own. Decides nothing about training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from lego_core.together import together
+from lego_harness.errors import EngineError, SetupError
+from lego_harness.rollout import RolloutSpec
+from lego_harness.types import StopReason, Trajectory
+
+Attempts = tuple[Trajectory, ...]
+"""What was recorded for one rollout: the last counts, earlier ones failed and were done again."""
+
+
+def group_attempts(trajectories: Iterable[Trajectory]) -> dict[str, Attempts]:
+    """Attempts by rollout id, in the order of recording."""
+    attempts: dict[str, Attempts] = {}
+    for trajectory in trajectories:
+        rollout_id = trajectory.id.partition("~")[0]
+        attempts[rollout_id] = (*attempts.get(rollout_id, ()), trajectory)
+    return attempts
+
+
+class Rollouts(Protocol):
+    """Runs rollouts, however many at a time it likes; those asked for first begin first."""
+
+    async def run(self, spec: RolloutSpec) -> Trajectory: ...
+
+
+class TrajectoryStore(Protocol):
+    """Where trajectories are kept; on disk when `append_trajectory` returns."""
+
+    def append_trajectory(self, trajectory: Trajectory, *, step: int | None) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedRollouts:
+    """`Rollouts`, recorded."""
+
+    rollouts: Rollouts
+    store: TrajectoryStore
+    stored: dict[str, Attempts]
+    """Uncommitted trajectories of an interrupted run, by rollout; each is handed out once."""
+    in_flight: set[str] = field(default_factory=set[str])
+    """Rollouts that have begun, or wait for room to, and are not recorded yet."""
+
+    async def run(self, specs: Sequence[RolloutSpec], *, step: int | None) -> dict[str, Attempts]:
+        """The attempts of every spec, by rollout. `step` is the one they are for, None in an
+        evaluation. Raises EngineError as soon as a rollout lost the engine."""
+        done = await together(self._run_one(spec, step) for spec in specs)
+        return {spec.id: attempts for spec, attempts in zip(specs, done, strict=True)}
+
+    async def _run_one(self, spec: RolloutSpec, step: int | None) -> Attempts:
+        attempts = self.stored.pop(spec.id, ())
+        if attempts and not attempts[-1].stop_reason.is_failure:
+            return attempts
+        if attempts:
+            spec = replace(spec, id=f"{spec.id}~{len(attempts)}")
+        self.in_flight.add(spec.id)
+        trajectory = await self.rollouts.run(spec)
+        self.store.append_trajectory(trajectory, step=step)
+        self.in_flight.discard(spec.id)
+        if trajectory.stop_reason is StopReason.FAILED_ENGINE:
+            raise EngineError(f"rollout {spec.id} lost the engine: {trajectory.error}")
+        return (*attempts, trajectory)
+
+
+def require_graded(done: Sequence[Trajectory]) -> None:
+    """Raise SetupError where most rollouts could not be judged: going on would train on whatever
+    happened to survive."""
+    failed = [t for t in done if t.grade is None]
+    if 2 * len(failed) > len(done):
+        raise SetupError(
+            f"only {len(done) - len(failed)} of {len(done)} rollouts were graded, expected most; "
+            f"first failure ({failed[0].stop_reason.value}): {failed[0].error}"
+        )

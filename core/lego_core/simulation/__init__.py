@@ -1,0 +1,1 @@
+"""The real controller over simulated engines, harnesses and trainers, in virtual time."""

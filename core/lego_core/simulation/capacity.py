@@ -1,0 +1,172 @@
+"""What a model costs on GPUs: memory and time, from its configuration and a few published figures.
+
+Arithmetic, not measurement: every assumption is a named constant below. Knows Qwen3-MoE's and
+Qwen3.5-MoE's configurations, and dense ones; counts what is large and leaves out what is not (norms,
+biases, convolutions). Free of torch.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lego_harness.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gpu:
+    """A GPU by its data sheet."""
+
+    memory_gb: float
+    bf16_tflops: float
+    """Dense."""
+    bandwidth_tb_s: float
+
+
+GPUS = {
+    "a100": Gpu(memory_gb=80, bf16_tflops=312, bandwidth_tb_s=2.0),
+    "h100": Gpu(memory_gb=80, bf16_tflops=989, bandwidth_tb_s=3.35),
+    "h200": Gpu(memory_gb=141, bf16_tflops=989, bandwidth_tb_s=4.8),
+    "b200": Gpu(memory_gb=192, bf16_tflops=2250, bandwidth_tb_s=8.0),
+}
+
+TRAINER_BYTES_PER_WEIGHT = 2 + 4 + 8 + 4 + 2
+"""bf16 weights, fp32 master, two Adam moments, fp32 gradient, bf16 frozen reference."""
+TRAINER_FLOPS_PER_TOKEN = 2 + 2 + 6
+"""Times active weights: a reference pass, the recomputed forward of checkpointing, forward and backward."""
+TRAINER_UTILISATION = 0.35
+"""Of the peak; what mixture-of-experts training reports on long packed sequences."""
+ENGINE_BANDWIDTH_SHARE = 0.5
+"""Of the peak, in decoding."""
+MEMORY_SHARE = 0.9
+"""Of a GPU that may be planned for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelSize:
+    """A model in numbers."""
+
+    weights: float
+    active: float
+    """Weights that one token goes through, embedding left out."""
+    kv_bytes_per_token: float
+    """bf16, over the layers with a key-value cache."""
+
+
+QWEN35_35B_A3B: dict[str, Any] = {
+    "num_hidden_layers": 40,
+    "full_attention_interval": 4,
+    "hidden_size": 2048,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 2,
+    "head_dim": 256,
+    "num_experts": 256,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512,
+    "vocab_size": 248_320,
+    "tie_word_embeddings": False,
+}
+"""The paper's model, for plans without a checkpoint at hand."""
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The text part of a checkpoint's config.json; raises UsageError."""
+    try:
+        config = json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{folder / 'config.json'}: cannot be read as JSON: {error}") from error
+    return config.get("text_config", config)
+
+
+def model_size(config: dict[str, Any]) -> ModelSize:
+    """Count a model; raises UsageError naming what the configuration lacks."""
+    try:
+        return _count(config)
+    except KeyError as error:
+        raise UsageError(
+            f"config.json has no {error.args[0]}, expected a decoder such as Qwen3-MoE"
+        ) from error
+
+
+def _count(c: dict[str, Any]) -> ModelSize:
+    layers, hidden, heads = c["num_hidden_layers"], c["hidden_size"], c["num_attention_heads"]
+    head_dim = c.get("head_dim") or hidden // heads
+    kv_heads = c.get("num_key_value_heads", heads)
+    attention = hidden * head_dim * (2 * heads + 2 * kv_heads)
+    experts = c.get("num_experts", 0)
+    if experts:
+        expert = 3 * hidden * c["moe_intermediate_size"]
+        shared = 3 * hidden * c.get("shared_expert_intermediate_size", 0) + hidden * experts
+        mlp, active_mlp = experts * expert + shared, c["num_experts_per_tok"] * expert + shared
+    else:
+        mlp = active_mlp = 3 * hidden * c["intermediate_size"]
+    embedding = c["vocab_size"] * hidden
+    tables = 1 if c.get("tie_word_embeddings") else 2
+    cached = layers // c.get("full_attention_interval", 1)
+    return ModelSize(
+        weights=layers * (attention + mlp) + tables * embedding,
+        active=layers * (attention + active_mlp) + embedding,
+        kv_bytes_per_token=cached * 2 * kv_heads * head_dim * 2,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capacity:
+    """How GPUs are shared between trainer and engines, and what each side then does."""
+
+    trainer_gpus: int
+    engine_gpus: int
+    trainer_gb: float
+    """Weights, optimizer and reference, of one trainer GPU."""
+    engine_gb: float
+    """Weights of one engine GPU; the rest is its cache."""
+    cached_tokens: int
+    """All engines together can hold in their caches."""
+    train_s: float
+    """One step."""
+    tokens_per_s: float
+    """All engines together, decoding with full caches."""
+    publish_s: float
+
+
+def plan_capacity(
+    size: ModelSize, gpu: Gpu, num_gpus: int, *, tokens_per_step: float, context: float
+) -> Capacity:
+    """Half of the GPUs train, or as many as the trainer's state needs; raises UsageError where it does
+    not fit. `tokens_per_step` are all positions the trainer computes, `context` the mean length of a call."""
+    usable = gpu.memory_gb * MEMORY_SHARE
+    state_gb = size.weights * TRAINER_BYTES_PER_WEIGHT / 1e9
+    needed = int(-(-state_gb // (0.7 * usable)))  # the rest is for activations
+    trainer = max(needed, num_gpus // 2, 1)
+    weights_gb = size.weights * 2 / 1e9
+    per_engine = int(-(-weights_gb // (0.8 * usable)))  # GPUs that one replica is spread over
+    engines = num_gpus - trainer
+    if engines < per_engine:
+        raise UsageError(
+            f"{num_gpus} GPUs of {gpu.memory_gb:g} GB: training needs {needed} for {state_gb:.0f} GB of state and "
+            f"an engine {per_engine} for {weights_gb:.0f} GB of weights, expected at least {needed + per_engine}"
+        )
+    replicas = engines // per_engine
+    cache_gb = replicas * (per_engine * usable - weights_gb)
+    cached = cache_gb * 1e9 / size.kv_bytes_per_token
+    flops = tokens_per_step * size.active * TRAINER_FLOPS_PER_TOKEN
+    return Capacity(
+        trainer_gpus=trainer,
+        engine_gpus=replicas * per_engine,
+        trainer_gb=state_gb / trainer,
+        engine_gb=weights_gb / per_engine,
+        cached_tokens=int(cached),
+        train_s=flops / (trainer * gpu.bf16_tflops * 1e12 * TRAINER_UTILISATION),
+        tokens_per_s=_decode_rate(size, gpu, replicas * per_engine, replicas, cached, context),
+        publish_s=weights_gb / (replicas * per_engine * 25),  # 25 GB/s into each GPU
+    )
+
+
+def _decode_rate(size: ModelSize, gpu: Gpu, gpus: int, replicas: int, cached: float, context: float) -> float:
+    """Every step of a replica reads its weights and the caches of all its sequences."""
+    sequences = cached / context
+    read = replicas * size.weights * 2 + sequences * context * size.kv_bytes_per_token
+    return sequences * gpus * gpu.bandwidth_tb_s * 1e12 * ENGINE_BANDWIDTH_SHARE / read

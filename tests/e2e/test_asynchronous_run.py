@@ -1,0 +1,67 @@
+"""The whole loop, real in every part: rollouts, two engines, the trainer and evaluations side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lego_core.store import RunReader
+from tests.support.small_run import lego, quickstart, show
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+STEPS = 3
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    changes = {"rollout__max_staleness": 1, "engine__replicas": 2, "eval__engines": 1, "train__steps": STEPS}
+    done = lego(*quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **changes), folder=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shown(finished: Path) -> dict[str, Any]:
+    return show(finished)
+
+
+def test_rollouts_run_ahead_and_no_token_is_staler_than_the_bound(shown: dict[str, Any]) -> None:
+    lags = [set(step["lag"]) for step in shown["steps"]]
+    assert all(lag <= {"0", "1"} for lag in lags)
+    assert any("1" in lag for lag in lags), "no rollout began before the step before it was published"
+
+
+def test_every_rollout_is_in_the_account_of_its_step(shown: dict[str, Any]) -> None:
+    reader = RunReader(Path(shown["run"]))
+    for step in shown["steps"]:
+        entries = [entry for entry in reader.trajectory_index() if entry.step == step["step"]]
+        assert step["sampled"] == sum(entry.sampled for entry in entries)
+        assert step["sampled"] == step["trained"] + sum(step["masked"].values())
+        assert step["sampled"] == sum(step["lag"].values())
+
+
+def test_idle_shares_are_shares(shown: dict[str, Any]) -> None:
+    for step in shown["steps"]:
+        assert 0 <= step["trainer_idle"] <= 1
+        assert 0 <= step["engine_idle"] <= 1
+
+
+def test_routes_are_replayed_and_the_version_at_hand_agrees(shown: dict[str, Any]) -> None:
+    for step in shown["steps"]:
+        if step["trained"] and set(step["lag"]) == {"0"}:
+            assert step["pearson_r"] >= 0.999
+        if step["trained"]:
+            assert step["routing_coverage"] == 1.0
+
+
+def test_an_evaluation_beside_training_is_sampled_by_the_version_it_names(shown: dict[str, Any]) -> None:
+    reader = RunReader(Path(shown["run"]))
+    assert [record["step"] for record in shown["heldout"]] == [0, STEPS]
+    for entry in reader.trajectory_index():
+        if entry.step is None:
+            turns = reader.load(entry).turns
+            assert {version for turn in turns for version in turn.token_versions} <= {int(entry.id[1:6])}
