@@ -103,13 +103,14 @@ class FailingOnce(Faulty):
         return replace(done, patch="") if spec.id == "s00002.g00.r0~1" else done
 
 
+@pytest.mark.parametrize("max_staleness", [0, 1])
 async def test_a_rollout_that_is_done_again_does_not_change_what_the_steps_behind_it_had_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_staleness: int
 ) -> None:
     """Their rollouts are stored already, and are those of the tasks that were drawn then."""
-    sections = controller_program.example_recipe().model_dump(include={"rollout", "eval"})
+    sections = controller_program.example_recipe(max_staleness).model_dump(include={"rollout", "eval"})
     rarely = recipe(train={"steps": STEPS, "checkpoint_every": 5}, **sections)
-    monkeypatch.setattr(controller_program, "example_recipe", lambda: rarely)
+    monkeypatch.setattr(controller_program, "example_recipe", lambda _: rarely)
     await run(tmp_path / "whole", FailingOnce(bad=()))
     with pytest.raises(asyncio.CancelledError):
         await run(tmp_path / "pieces", FailingOnce(bad=(), break_after=70))
