@@ -97,7 +97,7 @@ async def test_where_checkpoints_are_rare_a_stop_makes_one(
         rollout={"group_size": 4, "groups_per_step": 4},
         eval={"num_tasks": 6},
     )
-    monkeypatch.setattr("tests.support.controller_program.example_recipe", lambda: rare)
+    monkeypatch.setattr("tests.support.controller_program.example_recipe", lambda _: rare)
     running = asyncio.create_task(run(tmp_path))
     await until(lambda: list(tmp_path.glob("*/run.json")))
     reader = RunReader(next(tmp_path.glob("*/run.json")).parent)

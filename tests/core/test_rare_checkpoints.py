@@ -32,7 +32,7 @@ async def test_an_evaluation_that_has_its_result_is_not_made_again_on_the_way_ba
 ) -> None:
     sections = controller_program.example_recipe().model_dump(include={"rollout", "eval"})
     rarely = recipe(train={"steps": STEPS, "checkpoint_every": 5}, **sections)
-    monkeypatch.setattr(controller_program, "example_recipe", lambda: rarely)
+    monkeypatch.setattr(controller_program, "example_recipe", lambda _: rarely)
     with pytest.raises(asyncio.CancelledError):
         await run(tmp_path, _BreakingOff(70))  # in step 4: evaluated at 3, no checkpoint yet
     await run(tmp_path)
