@@ -13,7 +13,7 @@ test: setup ## everything but soak and gpu; docker tests where an engine answers
 	@$(PYTEST) -m "not soak and not gpu" $(ARGS)
 
 check: lint ## five minutes at most: lint, types, contracts, fast tests
-	@$(PYTEST) -m "not slow and not docker and not soak and not gpu" $(ARGS)
+	@$(PYTEST) -n auto -m "not slow and not docker and not soak and not gpu" $(ARGS)
 
 lint: setup
 	@.venv/bin/ruff check .
