@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,13 +33,32 @@ SANDBOXES = click.Choice(["auto", "docker", "gvisor", "bubblewrap"])
     help="Gradings of each tree.",
 )
 @click.option("--sandbox", type=SANDBOXES, default="auto", show_default=True, help="Where tasks are graded.")
+@click.option(
+    "--run",
+    "runs",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A run over POOL: what people said in its lego review counts, too; repeatable.",
+)
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object per task.")
-def audit(pool: Path, repeat: int, sandbox: str, for_programs: bool) -> int:
+def audit(pool: Path, repeat: int, sandbox: str, runs: tuple[Path, ...], for_programs: bool) -> int:
     """Grade each task of POOL untouched and solved, again and again. Exit 1 if one is not sound."""
-    return run_to_its_end(_audit(pool, repeat, sandbox, for_programs))
+    return run_to_its_end(_audit(pool, repeat, sandbox, reviewed(runs), for_programs))
 
 
-async def _audit(pool: Path, repeat: int, sandbox: str, for_programs: bool) -> int:
+def reviewed(runs: Iterable[Path]) -> dict[str, str]:
+    """Task → why a person who looked at these runs wants it out of the pool. Raises UsageError for no run."""
+    from lego_core.store import RunReader
+    from lego_core.store.labels import read_labels, spoken_against
+
+    said: dict[str, str] = {}
+    for run in runs:
+        RunReader(run).info()  # says what is wrong with a folder that is no run
+        said |= spoken_against(read_labels(run))
+    return said
+
+
+async def _audit(pool: Path, repeat: int, sandbox: str, said: Mapping[str, str], for_programs: bool) -> int:
     from lego_harness.sandbox.choose import choose_backend
     from lego_harness.tasks.audit import audit as audited
     from lego_harness.tasks.folder import load_pool
@@ -48,6 +68,8 @@ async def _audit(pool: Path, repeat: int, sandbox: str, for_programs: bool) -> i
     await backend.reap()
     num_bad = 0
     async for found in audited(tasks, backend, repeat=repeat, label=f"audit-{secrets.token_hex(4)}"):
+        if found.task_id in said:
+            found = replace(found, faults=(*found.faults, said[found.task_id]))
         num_bad += bool(found.faults)
         click.echo(json.dumps(asdict(found)) if for_programs else _line(found))
     if not for_programs:

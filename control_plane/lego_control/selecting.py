@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lego_control.auditing import reviewed
 from lego_control.finite import finite
 from lego_harness.errors import UsageError
 from lego_harness.output import writing
@@ -74,7 +75,8 @@ def select(pool: Path, runs: tuple[Path, ...], out: Path, low: float, high: floa
     if low > high:
         raise UsageError(f"--low {low:g} is above --high {high:g}, expected a band")
     tasks = load_pool(pool)
-    choices = chosen(tasks, _measured(map(RunReader, runs)), low=low, high=high, size=size)
+    measured = _measured(map(RunReader, runs))
+    choices = chosen(tasks, measured, low=low, high=high, size=size, against=reviewed(runs))
     if not any(choice.kept for choice in choices if choice.reason != _HELDOUT):
         raise UsageError(f"no training task of {pool} is left: {_counts(choices)}; widen --low and --high")
     asked = {"pool": str(pool), "runs": [str(run) for run in runs], "low": low, "high": high, "size": size}
@@ -87,10 +89,20 @@ _HELDOUT = "held out"
 
 
 def chosen(
-    tasks: Sequence[Task], measured: dict[str, tuple[int, int]], *, low: float, high: float, size: int | None
+    tasks: Sequence[Task],
+    measured: dict[str, tuple[int, int]],
+    *,
+    low: float,
+    high: float,
+    size: int | None,
+    against: Mapping[str, str],
 ) -> list[Choice]:
-    """A choice per task, in order; `measured` holds solved and graded rollouts by task."""
-    choices = [_by_band(task, *measured.get(task.id, (0, 0)), low, high) for task in tasks]
+    """A choice per task, in order; `measured` holds solved and graded rollouts by task, `against` what people said
+    of tasks that they want out."""
+    choices = [
+        _by_band(task, *measured.get(task.id, (0, 0)), low, high, is_excluded=task.id in against)
+        for task in tasks
+    ]
     trained = [choice for choice in choices if choice.kept and choice.reason != _HELDOUT]
     nearest = sorted(trained, key=lambda choice: (abs(choice.rate - 0.5), choice.task_id))
     spare = {choice.task_id for choice in nearest[size:]} if size is not None else set[str]()
@@ -100,9 +112,11 @@ def chosen(
     ]
 
 
-def _by_band(task: Task, solved: int, graded: int, low: float, high: float) -> Choice:
+def _by_band(task: Task, solved: int, graded: int, low: float, high: float, *, is_excluded: bool) -> Choice:
     if task.split == "heldout":
         kept, reason = True, _HELDOUT
+    elif is_excluded:
+        kept, reason = False, "excluded in review"
     elif not graded:
         kept, reason = False, "not measured"
     elif solved / graded < low:

@@ -23,7 +23,9 @@ JSON = click.option("--json", "for_programs", is_flag=True, help="One JSON objec
 @click.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--allow-control", is_flag=True, help="Let ctrl+s ask a run to stop, by its name.  [default: only look]"
+    "--allow-control",
+    is_flag=True,
+    help="Let ctrl+s ask a run to stop, by its name, and e label rollouts.  [default: only look]",
 )
 @click.option(
     "--ascii", "ascii_only", is_flag=True, help="Draw in ASCII.  [default: where the locale is not UTF-8]"

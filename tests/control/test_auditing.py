@@ -9,6 +9,7 @@ import pytest
 
 from lego_control.cli import main
 from tests.support.repair_task import FIXED, TESTS, write_files
+from tests.support.runs import write_run
 
 SHAKY = """
 
@@ -44,6 +45,22 @@ def test_a_pool_of_sound_tasks_passes_in_words(tmp_path: Path, capsys: pytest.Ca
     write_files(tmp_path / "good")
     assert main(["tasks", "audit", str(tmp_path), "--repeat", "1", "--sandbox", "bubblewrap"]) == 0
     assert "1 of 1 tasks are sound, 1 gradings of each tree" in capsys.readouterr().out
+
+
+def test_what_a_person_said_of_a_task_in_review_is_a_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool, run = tmp_path / "pool", write_run(tmp_path / "runs")
+    write_files(pool / "ops-0001")
+    label = ["--label", "s00001.g00.r0", "--as", "broken_grader", "--note", "accepts\neverything"]
+    assert main(["review", str(run), *label]) == 0
+    command = ["tasks", "audit", str(pool), "--repeat", "1", "--sandbox", "bubblewrap", "--json"]
+    capsys.readouterr()
+    assert main([*command, "--run", str(run)]) == 1
+    (fault,) = json.loads(capsys.readouterr().out)["faults"]
+    assert fault.startswith("labelled broken_grader by ")
+    assert fault.endswith(": accepts everything")
+    assert main([*command, "--run", str(tmp_path / "none")]) == 2
 
 
 def test_no_pool_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

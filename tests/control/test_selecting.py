@@ -65,6 +65,22 @@ def test_what_is_solved_sometimes_and_what_is_held_out_is_kept_with_a_reason_for
     }
 
 
+def test_what_a_person_excludes_in_review_is_left_and_a_newer_label_takes_it_back(
+    pool: Path, run: Path, tmp_path: Path
+) -> None:
+    for rollout, said in (
+        ("s00001.half.r0", ["--as", "broken_grader"]),
+        ("s00001.often.r0", ["--as", "odd", "--exclude"]),
+        ("s00001.seldom.r0", ["--as", "broken_task"]),
+        ("s00001.seldom.r0", ["--as", "fine"]),
+    ):
+        assert main(["review", str(run), "--label", rollout, *said]) == 0
+    assert select(pool, run, tmp_path / "new") == 0
+    assert [task.id for task in load_pool(tmp_path / "new")] == ["held", "seldom"]
+    told = json.loads((tmp_path / "new" / "selection.json").read_text())["tasks"]
+    assert {one["task_id"] for one in told if one["reason"] == "excluded in review"} == {"half", "often"}
+
+
 def test_a_size_keeps_those_nearest_to_one_half(pool: Path, run: Path, tmp_path: Path) -> None:
     assert select(pool, run, tmp_path / "new", "--size", "2") == 0
     assert [task.id for task in load_pool(tmp_path / "new")] == ["half", "held", "often"]

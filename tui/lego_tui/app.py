@@ -3,8 +3,8 @@
     Fleet.poll (thread, every second) ──▶ columns ──▶ page.draw (≤ 4 a second) ──▶ terminal
 
 Owns the frame around the pages: which one is shown, the bars, the prompt, the pace. Invariants: files are
-read in a thread, never while a key is handled; the run directory is only read, save for a stop that a
-person asked for by the run's name under `--allow-control`.
+read in a thread, never while a key is handled; the run directory is only read, save under `--allow-control` for a
+stop that a person asked for by the run's name, and for their labels.
 """
 
 from __future__ import annotations
@@ -332,9 +332,16 @@ class Watch(App[None]):
                 self.page.action_hit(1)
         elif event.is_final and event.text:
             self._said = ""
-            answer = run_command(self, event.text) if event.purpose == "command" else self._stop(event.text)
-            if answer:
+            if answer := self._answer(event.purpose, event.text):
                 self.say(answer)
+
+    def _answer(self, purpose: str, text: str) -> str:
+        if purpose == "command":
+            return run_command(self, text)
+        if purpose == "stop":
+            return self._stop(text)
+        page = self.page
+        return page.label(text, exclude=purpose == "exclude") if isinstance(page, TrajectoryPage) else ""
 
     def _stop(self, typed: str) -> str:
         run = self.state.run

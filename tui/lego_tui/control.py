@@ -19,13 +19,14 @@ def request_stop(run: RunFeed) -> str:
     if run.status != "running":
         return f"{run.name} does not run: nothing was asked"
     try:
-        post(run.layout.root, Asked.STOP, who=_who(), via="tui", why="typed its name in lego watch")
+        post(run.layout.root, Asked.STOP, who=myself(), via="tui", why="typed its name in lego watch")
     except InfrastructureError as error:
         return str(error)
     return f"{run.name} was asked to stop: it does so behind the checkpoint of its step"
 
 
-def _who() -> str:
+def myself() -> str:
+    """`user@host`."""
     try:
         return f"{getpass.getuser()}@{socket.gethostname()}"
     except (OSError, KeyError):

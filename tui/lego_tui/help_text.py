@@ -52,6 +52,8 @@ PAGES = {
         ("d", "patch, against the best sibling's"),
         ("i", "verdict: tests, findings, branches, timings"),
         ("n N", "next / previous hit of the search (/)"),
+        ("e", "say what it is: a label, then why (only with --allow-control)"),
+        ("E", "the same, and that its task should leave the pool"),
     ),
     "health": (
         ("enter", "show the metric of a finding"),

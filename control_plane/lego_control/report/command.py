@@ -81,8 +81,8 @@ def review(
     for_programs: bool,
 ) -> int:
     """What a person should look at in a RUN; or label one rollout, for good."""
-    from lego_control.report.review import read_labels
     from lego_core.store.json_records import to_json
+    from lego_core.store.labels import read_labels
 
     root = _run(run)
     if rollout is not None:
@@ -101,9 +101,10 @@ def review(
 
 
 def _queue(root: Path, limit: int, for_programs: bool) -> int:
-    from lego_control.report.review import queue, read_labels
+    from lego_control.report.review import queue
     from lego_control.report.source import Source
     from lego_core.store.json_records import to_json
+    from lego_core.store.labels import read_labels
     from lego_tui.safe import clean, one_line
 
     source = Source(root)
@@ -128,7 +129,7 @@ def _queue(root: Path, limit: int, for_programs: bool) -> int:
 
 def _label(root: Path, rollout: str, label: str, exclude: bool, note: str) -> int:
     from lego_control.control import myself
-    from lego_control.report.review import MAX_NOTE, Label, add_label, now
+    from lego_core.store.labels import add_label, label_now
     from lego_tui.feed.run import RunFeed
 
     feed = RunFeed(root)
@@ -138,10 +139,7 @@ def _label(root: Path, rollout: str, label: str, exclude: bool, note: str) -> in
     entry = feed.index.find(rollout)
     if entry is None:
         raise UsageError(f"{root} holds no rollout {rollout!r}; lego review {root} lists some")
-    said = Label(
-        rollout=rollout, task=entry.task, label=label, exclude=exclude, note=note[:MAX_NOTE], who=myself(), time=now()
-    )  # fmt: skip
-    add_label(root, said)
+    add_label(root, label_now(rollout, entry.task, label, exclude=exclude, note=note, who=myself()))
     click.echo(
         f"{rollout} is labelled {label}" + (f"; {entry.task} should leave the pool" if exclude else "")
     )

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from lego_control.report.parts import Part, figure, lines, percent, table
-from lego_control.report.review import read_labels
 from lego_control.report.source import Opened, Source, solved
+from lego_core.store.labels import read_labels
 from lego_tui.behaviours.table9 import ROWS, pass_rates, table9
 from lego_tui.feed.index import Entry
 

@@ -119,6 +119,10 @@ class RunLayout:
         return self.root / "run.log"
 
     @property
+    def labels(self) -> Path:
+        return self.root / "review.jsonl"
+
+    @property
     def lock(self) -> Path:
         return self.root / "writer.lock"
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from lego_core.health.watchdog import HEARTBEAT
+from lego_core.store.labels import Label, parse_label
 from lego_core.store.layout import FORMAT, RunLayout
 from lego_core.store.lock import is_locked
 from lego_tui.feed.index import Entry, Index
@@ -54,6 +55,8 @@ class RunFeed:
         self.name = root.name
         self.steps, self.heldout, self.index = Columns(), Columns(), Index()
         self.events: deque[EventLine] = deque(maxlen=_MAX_EVENTS)
+        self.labels: dict[str, Label] = {}
+        """What people said, the newest by rollout."""
         self.complaints: deque[str] = deque(maxlen=_MAX_COMPLAINTS)
         self.num_broken = 0
         self._troubles: set[str] = set()
@@ -69,6 +72,7 @@ class RunFeed:
             "steps": Tail(self.layout.steps),
             "heldout": Tail(self.layout.heldout),
             "events": Tail(self.layout.events),
+            "labels": Tail(self.layout.labels),
         }
         self._index_tail = Tail(self.layout.index)
         self._is_locked = False
@@ -88,6 +92,7 @@ class RunFeed:
             "steps": lambda line: self._measured.add(*self.steps.add(line)),
             "heldout": self.heldout.add,
             "events": self._add_event,
+            "labels": self._add_label,
         }
         found = sum(self._take(tail, takers[name]) for name, tail in self._tails.items())
         if with_index:
@@ -139,6 +144,10 @@ class RunFeed:
         self._num_heartbeats += event.kind == HEARTBEAT
         if event.kind in _STATUS_EVENTS:
             self._status_event = event
+
+    def _add_label(self, line: bytes) -> None:
+        if label := parse_label(line):
+            self.labels[label.rollout] = label
 
     def _read_info(self) -> None:
         if self._info_is_read:

@@ -16,6 +16,7 @@ from textual.widgets import Static
 from lego_tui import views
 from lego_tui.feed.index import Entry
 from lego_tui.feed.trajectory import Rollout
+from lego_tui.labelling import HINT, give_label
 from lego_tui.metrics import show
 from lego_tui.safe import one_line
 from lego_tui.screens.marks import mark
@@ -23,6 +24,7 @@ from lego_tui.screens.page import Page
 from lego_tui.tokenizer import Decoder
 from lego_tui.views import Row
 from lego_tui.widgets.lines import Lines
+from lego_tui.widgets.prompt import Prompt
 
 _WIDE = 110
 """Cells from which on the verdict stands beside the conversation."""
@@ -39,6 +41,7 @@ class TrajectoryPage(Page):
         ("r", "thinking"),
         ("d", "diff"),
         ("i", "verdict"),
+        ("eE", "label"),
         ("/nN", "search"),
         ("?", "help"),
     )
@@ -51,6 +54,8 @@ class TrajectoryPage(Page):
         Binding("d", "view('diff')", "diff"),
         Binding("i", "view('verdict')", "verdict"),
         Binding("r", "thinking", "thinking"),
+        Binding("e", "label('label')", "label"),
+        Binding("E", "label('exclude')", "label, and exclude its task"),
         Binding("n", "hit(1)", "next hit"),
         Binding("N", "hit(-1)", "hit before"),
     ]
@@ -126,6 +131,9 @@ class TrajectoryPage(Page):
             known = self.state.reading.known(entry.id) if self.state.reading else None
             if known and known.findings:
                 line.append(f"  ▲ {len(known.findings)} findings: i", palette.bad)
+        run = self.state.run
+        if said := run.labels.get(entry.id) if run else None:
+            line.append(f"  labelled {said.label}{' (exclude)' * said.exclude}", palette.watch)
         line.append(f"   [{self.view}]", palette.accent)
         self.query_one(Static).update(line)
 
@@ -216,6 +224,21 @@ class TrajectoryPage(Page):
     def action_thinking(self) -> None:
         self._thinking = not self._thinking
         self.draw()
+
+    def action_label(self, purpose: str) -> None:
+        if not self.state.allow_control:
+            self.shell.say("read-only: start lego watch with --allow-control, or use lego review RUN --label")
+        elif self._entry() is not None:
+            self.shell.query_one(Prompt).ask(purpose, HINT)
+
+    def label(self, typed: str, *, exclude: bool) -> str:
+        """Keep what was typed of the rollout that is shown; what came of it in a sentence."""
+        run, entry = self.state.run, self._entry()
+        if run is None or entry is None:
+            return "no rollout is chosen: nothing was labelled"
+        said = give_label(run, entry, typed, exclude=exclude)
+        self.draw()
+        return said
 
     def action_hit(self, by: int) -> None:
         wanted = self.filter.lower()

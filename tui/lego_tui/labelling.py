@@ -1,0 +1,34 @@
+"""What a person says of the rollout they look at, typed in one line: the label, then why.
+
+Kept as `lego review --label` keeps it: appended to the run, with who and when.
+"""
+
+from __future__ import annotations
+
+from lego_core.store.labels import LABELS, add_label, label_now
+from lego_harness.errors import InfrastructureError
+from lego_tui.control import myself
+from lego_tui.feed.index import Entry
+from lego_tui.feed.run import RunFeed
+from lego_tui.safe import one_line
+
+HINT = f"{' · '.join(LABELS)}; then why"
+
+
+def give_label(run: RunFeed, entry: Entry, typed: str, *, exclude: bool) -> str:
+    """Label a rollout; what came of it in a sentence. The beginning of a label is enough where it is one's own."""
+    word, _, note = typed.strip().partition(" ")
+    meant = [label for label in LABELS if label.startswith(word)]
+    if not word or len(meant) != 1:
+        return (
+            f"{one_line(word, 40)!r} is no label: expected one of {', '.join(LABELS)}; nothing was labelled"
+        )
+    said = label_now(entry.id, entry.task, meant[0], exclude=exclude, note=note.strip(), who=myself())
+    try:
+        add_label(run.layout.root, said)
+    except InfrastructureError as error:
+        return str(error)
+    run.labels[entry.id] = said
+    return f"{entry.id} is labelled {said.label}" + (
+        f"; {entry.task} should leave the pool" if exclude else ""
+    )
