@@ -68,13 +68,18 @@ def series(run: RunFeed, name: str) -> Series:
     return steps.series(name)
 
 
+def is_share(name: str) -> bool:
+    """Whether it is shown in percent."""
+    return "share" in name or name in ("heldout", "expert_overlap", "top1_agreement", "routing_coverage")
+
+
 def show(name: str, value: float) -> str:
     """A value of a series as short text."""
     if math.isnan(value):
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    if "share" in name or name in ("heldout", "expert_overlap", "top1_agreement", "routing_coverage"):
+    if is_share(name):
         return f"{100 * value:.1f}%"
     size = abs(value)
     if name == "pearson_r":

@@ -1,6 +1,6 @@
 """Runs laid over each other: what was set differently, what came of it, and on which tasks.
 
-Steps of a run are not independent, so an interval over steps is a lower bound of the doubt; tasks that both runs met are,
+The intervals over steps are `lego_tui.intervals`'; tasks that both runs met are,
 nearly, and are compared in pairs.
 """
 
@@ -10,14 +10,13 @@ import math
 import statistics
 from collections.abc import Sequence
 
-import numpy as np
-
 from lego_control.report.parts import Part, lines, percent, table
 from lego_control.report.source import solved
 from lego_tui.differences import differences
 from lego_tui.feed.index import EVALUATION
 from lego_tui.feed.run import RunFeed
 from lego_tui.health import verdict
+from lego_tui.intervals import Z95, difference, late, num_late
 from lego_tui.metrics import series
 
 METRICS = (
@@ -25,10 +24,6 @@ METRICS = (
     "malformed share", "ungraded share", "zero-variance share", "seconds.total",
 )  # fmt: skip
 DRAWN = ("reward_mean", "heldout", "entropy", "tokens per rollout")
-LATE = 20
-"""Last steps over which means are taken: at most half of the shorter run."""
-LEAST = 5
-Z95 = 1.96
 MAX_TASKS = 20
 
 
@@ -80,13 +75,13 @@ def _at(run: RunFeed, name: str, steps: Sequence[int]) -> list[float]:
 
 
 def _metrics(runs: Sequence[RunFeed]) -> Part:
-    count = min(LATE, max(min(len(r.steps) for r in runs) // 2, 1))
+    count = num_late(runs)
     rows: list[tuple[str, ...]] = []
     for name in METRICS:
-        late = [_finite(series(run, name)[-count:]) for run in runs]
-        if any(late):
-            means = [f"{statistics.fmean(values):.4g}" if values else "–" for values in late]
-            rows.append((name, *means, *(_difference(late[0], other) for other in late[1:])))
+        found = [late(run, name, count) for run in runs]
+        if any(found):
+            means = [f"{statistics.fmean(values):.4g}" if values else "–" for values in found]
+            rows.append((name, *means, *(difference(found[0], other) for other in found[1:])))
     headers = ("metric", *_letters(runs), *(f"{letter} − A (95 %)" for letter in _letters(runs)[1:]))
     return Part(
         id="metrics",
@@ -95,16 +90,6 @@ def _metrics(runs: Sequence[RunFeed]) -> Part:
         tables=(table(headers, rows),) if rows else (),
         missing="" if rows else "steps of both runs",
     )
-
-
-def _difference(a: Sequence[float], b: Sequence[float]) -> str:
-    if not a or not b:
-        return "–"
-    delta = statistics.fmean(b) - statistics.fmean(a)
-    if min(len(a), len(b)) < LEAST:
-        return f"{delta:+.4g}"
-    error = Z95 * math.sqrt(statistics.variance(a) / len(a) + statistics.variance(b) / len(b))
-    return f"{delta:+.4g} ({delta - error:+.4g} … {delta + error:+.4g})"
 
 
 def _tasks(a: RunFeed, b: RunFeed) -> Part:
@@ -138,10 +123,6 @@ def _rates(run: RunFeed) -> dict[str, list[float]]:
         if is_solved is not None and entry.step != EVALUATION:
             found.setdefault(entry.task, []).append(float(is_solved))
     return found
-
-
-def _finite(values: np.ndarray) -> list[float]:
-    return values[np.isfinite(values)].tolist()
 
 
 def _letters(runs: Sequence[RunFeed]) -> tuple[str, ...]:

@@ -1,8 +1,12 @@
-"""Marked runs over each other: one metric in a chart, every metric in a line, recipes by difference."""
+"""Marked runs over each other: one metric in a chart, every metric in a line with how far the others are from the
+first, recipes by difference. The numbers are those of `lego compare`."""
 
 from __future__ import annotations
 
+import math
+import statistics
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from rich.text import Text
@@ -10,11 +14,25 @@ from textual.app import ComposeResult
 
 from lego_tui.differences import differences
 from lego_tui.feed.run import RunFeed
-from lego_tui.metrics import names, series, show
+from lego_tui.intervals import difference, late, num_late
+from lego_tui.metrics import is_share, names, series, show
 from lego_tui.safe import fit, one_line
 from lego_tui.screens.page import Page
 from lego_tui.widgets.chart import Chart, Curve
 from lego_tui.widgets.lines import Lines
+
+_NAME, _APART, _LEAST = 24, 33, 8
+"""Cells of a metric's name, of a difference with its interval, and of the narrowest value beside one."""
+
+
+class Compared(NamedTuple):
+    """One line: a metric or a key of the recipe."""
+
+    name: str
+    values: list[str]
+    """By run."""
+    apart: list[str]
+    """The other runs minus the first; empty for the recipe."""
 
 
 class ComparePage(Page):
@@ -24,7 +42,7 @@ class ComparePage(Page):
     KEYS = (("jk", "metric"), ("esc", "fleet"), ("?", "help"))
 
     def compose(self) -> ComposeResult:
-        self._rows: list[tuple[str, list[str]]] = []
+        self._rows: list[Compared] = []
         yield Chart(id="compare-chart")
         yield Lines(id="compare-lines")
 
@@ -37,15 +55,21 @@ class ComparePage(Page):
         if len(runs) < 2:
             lines.show(1, self.note("mark two or more runs with space on screen 1, then c"))
             return
-        self._rows = [
-            (name, [show(name, _late(series(run, name))) for run in runs]) for name in names(runs[0])
-        ]
+        self._rows = [self._compared(runs, name) for name in names(runs[0])]
         self._rows += [
-            (f"recipe {key}", [one_line(v, 40) for v in values]) for key, values in differences(runs)
+            Compared(f"recipe {key}", [one_line(v, 40) for v in values], [])
+            for key, values in differences(runs)
         ]
-        self._rows = [row for row in self._rows if self.passes(row[0])]
+        self._rows = [row for row in self._rows if self.passes(row.name)]
         lines.show(len(self._rows), self._line, header=self._header, cursor_style=palette.cursor)
         self._chart(runs)
+
+    def _compared(self, runs: list[RunFeed], name: str) -> Compared:
+        found = [late(run, name, num_late(runs)) for run in runs]
+        means = [show(name, statistics.fmean(values) if values else math.nan) for values in found]
+        scale = 100 if is_share(name) else 1
+        apart = [difference(found[0], other, scale=scale, digits=3) for other in found[1:]]
+        return Compared(name, means, apart)
 
     def _chart(self, runs: list[RunFeed]) -> None:
         palette, metric = self.palette, self.state.metric
@@ -61,29 +85,32 @@ class ComparePage(Page):
         )  # fmt: skip
 
     def _header(self, width: int) -> Text:
-        room = max((width - 26) // max(len(self._runs()), 1) - 2, 6)
-        titles = "  ".join(fit(one_line(run.name, 80), room) for run in self._runs())
-        return Text(f"{fit('mean of the last 5', 24)}  {titles}", self.palette.dim)
+        runs = self._runs()
+        names = [one_line(run.name, 80) for run in runs]
+        apart = ["minus the first (95 %)", *[""] * (len(runs) - 2)]
+        return Text(self._cells(f"mean, last {num_late(runs)} steps", names, apart, width), self.palette.dim)
 
     def _line(self, number: int, width: int) -> Text:
-        name, values = self._rows[number]
-        room = max((width - 26) // max(len(values), 1) - 2, 6)
-        return Text.assemble(
-            (fit(name, 24), self.palette.strong),
-            "  ",
-            ("  ".join(fit(v, room) for v in values), self.palette.text),
+        row = self._rows[number]
+        text = Text(self._cells(row.name, row.values, row.apart, width), self.palette.text)
+        text.stylize(self.palette.strong, 0, _NAME)
+        return text
+
+    def _cells(self, name: str, values: list[str], apart: list[str], width: int) -> str:
+        """One line; where there is no room for intervals beside the values, there are none."""
+        num_runs = len(self._runs())
+        room = (width - _NAME - (num_runs - 1) * (_APART + 2)) // num_runs - 2
+        if room < _LEAST or not apart:
+            room, apart = max((width - _NAME - 2) // num_runs - 2, 6), []
+        return "  ".join(
+            [fit(name, _NAME), *(fit(v, room) for v in values), *(fit(v, _APART) for v in apart)]
         )
 
     def on_lines_moved(self) -> None:
         number = self.query_one(Lines).cursor
-        if number < len(self._rows) and not self._rows[number][0].startswith("recipe "):
-            self.state.metric = self._rows[number][0]
+        if number < len(self._rows) and not self._rows[number].name.startswith("recipe "):
+            self.state.metric = self._rows[number].name
             self._chart(self._runs())
-
-
-def _late(values: np.ndarray) -> float:
-    finite = values[np.isfinite(values)][-5:]
-    return float(finite.mean()) if len(finite) else np.nan
 
 
 def _padded(values: np.ndarray, count: int) -> np.ndarray:
