@@ -7,7 +7,7 @@ person is told are numbers and words of ours. No postponed annotations: the sche
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from mcp.server import MCPServer
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
@@ -38,6 +38,10 @@ def acting(server: MCPServer, runs: Runs, recipes: Path) -> None:
             return Elicit(_asked(ctx, lambda: act.question(runs, run, verb)), act.Typed)
 
         return ask
+
+    def about_watch(run: str, action: str, ctx: Context) -> Elicit[act.Typed]:
+        verb = f"have a collapse {'stop' if action == 'stop' else 'only be told of in'}"
+        return Elicit(_asked(ctx, lambda: act.question(runs, run, verb)), act.Typed)
 
     def about_recipe(recipe: str, overrides: tuple[str, ...], ctx: Context) -> Elicit[act.Typed]:
         def question() -> str:
@@ -70,6 +74,17 @@ def acting(server: MCPServer, runs: Runs, recipes: Path) -> None:
         ctx: Context, run: Run, reason: Reason, answer: Annotated[Answer, Resolve(ask_to("resume"))]
     ) -> schemas.Control:
         return act.run_control(runs, run, Asked.RESUME, _typed(answer), client=_client(ctx), reason=reason)
+
+    def watch_set(
+        ctx: Context,
+        run: Run,
+        action: Annotated[
+            Literal["warn", "stop"], Field(description="What the run's watchdog does when it collapses.")
+        ],
+        reason: Reason,
+        answer: Annotated[Answer, Resolve(about_watch)],
+    ) -> schemas.Watch:
+        return act.watch_set(runs, run, action, _typed(answer), client=_client(ctx), reason=reason)
 
     def run_start(
         ctx: Context,
@@ -108,6 +123,16 @@ def acting(server: MCPServer, runs: Runs, recipes: Path) -> None:
         run_resume,
         "run_resume",
         _HUMAN + "Let a paused run go on, or start one again that has ended.",
+        ACTS,
+        HUMAN,
+    )
+    add(
+        server,
+        watch_set,
+        "watch_set",
+        _HUMAN
+        + "Set the run's watchdog to stop it, behind a checkpoint, on a broken invariant or a lasting drop, or "
+        "to warn only; says when that would have stopped this run so far.",
         ACTS,
         HUMAN,
     )

@@ -246,6 +246,19 @@ class Control(BaseModel):
     text: str
 
 
+class Watch(BaseModel):
+    run: str
+    state: str = Field(description="set or declined.")
+    request_id: str | None = Field(description="The audit id.")
+    action: str = Field(description="Of the policy that holds now: warn or stop.")
+    grace_steps: int
+    would_stop_at: int | None = Field(
+        description="First step at which this run would have been stopped under `stop`; null: none so far."
+    )
+    reasons: list[str]
+    text: str
+
+
 class Job(BaseModel):
     job: str
     state: str = Field(description="running, passed, failed or cancelled.")

@@ -21,17 +21,21 @@ from mcp_types import ElicitResult
 
 from lego_control.server import build
 from lego_control.tools.paging import RESULT_BYTES
+from lego_core.config import WatchdogPolicy
+from lego_core.health.policy import effective_policy
 from lego_core.store import RunWriter
 from lego_core.store.mailbox import Asked, requests
 from tests.control.operated import operated_run
-from tests.support.runs import recipe
+from tests.support.runs import recipe, step
 
 GOLDEN = Path(__file__).parent / "tools_list.json"
 READ_ONLY = {
     "runs_list", "run_status", "run_diagnose", "metrics_query", "trajectories_search", "trajectory_read", "compare",
     "pool_query", "rewards_audit", "job_get",
 }  # fmt: skip
-CONTROL = {"run_stop", "run_pause", "run_resume", "run_start", "run_note", "validation_start", "job_cancel"}
+CONTROL = {
+    "run_stop", "run_pause", "run_resume", "run_start", "run_note", "watch_set", "validation_start", "job_cancel",
+}  # fmt: skip
 ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
@@ -81,7 +85,7 @@ async def test_the_tools_are_those_of_the_golden_list(runs: Path) -> None:
         assert hints["readOnlyHint"] is (tool["name"] in READ_ONLY)
         assert hints["openWorldHint"] is False
         assert tool["outputSchema"]["type"] == "object"
-    for name in ("run_stop", "run_pause", "run_resume", "run_start"):
+    for name in ("run_stop", "run_pause", "run_resume", "run_start", "watch_set"):
         (tool,) = (tool for tool in told if tool["name"] == name)
         assert tool["_meta"] == {"anthropic/requiresUserInteraction": True}
         assert "answer" not in tool["inputSchema"]["properties"]
@@ -231,7 +235,9 @@ def living(tmp_path: Path) -> Iterator[RunWriter]:
         yield writer
 
 
-async def stop(writer: RunWriter, era: str, answer: ElicitResult | None) -> Any:
+async def stop(
+    writer: RunWriter, era: str, answer: ElicitResult | None, tool: str = "run_stop", **more: str
+) -> Any:
     asked: list[str] = []
 
     async def person(context: Any, params: Any) -> ElicitResult:
@@ -242,7 +248,7 @@ async def stop(writer: RunWriter, era: str, answer: ElicitResult | None) -> Any:
     root = writer.layout.root
     server = build(root.parent, allow_control=True)
     async with Client(server, mode=era, elicitation_callback=person if answer else None) as client:
-        result = await client.call_tool("run_stop", {"run": root.name, "reason": "the curve is flat"})
+        result = await client.call_tool(tool, {"run": root.name, "reason": "the curve is flat", **more})
     return result, asked
 
 
@@ -268,6 +274,28 @@ async def test_another_name_or_a_no_changes_nothing(
     result, _ = await stop(living, era, answer)
     assert result.structured_content["state"] == "declined"
     assert requests(living.layout.root) == ()
+
+
+@ERAS
+async def test_a_policy_set_by_a_person_holds_and_is_tried_on_the_run(living: RunWriter, era: str) -> None:
+    root = living.layout.root
+    for number in range(1, 31):
+        living.append_step(step(number, reward_mean=0.6 if number <= 15 else 0.01))
+    typed = ElicitResult(action="accept", content={"run_name": root.name})
+    result, asked = await stop(living, era, typed, "watch_set", action="stop")
+    told = result.structured_content
+    assert (told["state"], told["action"]) == ("set", "stop")
+    assert 15 < told["would_stop_at"] <= 30
+    assert "robust_drop" in " ".join(told["reasons"])
+    assert f"have a collapse stop the run {root.name}" in asked[0]
+    assert effective_policy(root, WatchdogPolicy()).action == "stop"
+    (request,) = requests(root)
+    assert (request.asked, request.via, request.why) == (Asked.WATCH, "mcp", "the curve is flat")
+    result, _ = await stop(living, era, ElicitResult(action="decline"), "watch_set", action="warn")
+    assert (result.structured_content["state"], result.structured_content["action"]) == ("declined", "stop")
+    assert requests(root) == (request,)
+    result, _ = await stop(living, era, typed, "watch_set", action="kill")
+    assert result.is_error
 
 
 @ERAS

@@ -15,12 +15,16 @@ from lego_control.detached import start
 from lego_control.failures import Refusal
 from lego_control.fence import line
 from lego_control.runs import Run, Runs
-from lego_control.schemas import Control
+from lego_control.schemas import Control, Watch
 from lego_control.tools.status import run_status
+from lego_control.verdict import make_run_series, policy
 from lego_core.config import load_recipe
-from lego_core.store.mailbox import Asked
+from lego_core.health.backtest import backtest
+from lego_core.health.policy import parse_policy, set_policy
+from lego_core.store.mailbox import Asked, Request
 
 MODES = ("checkpoint", "now")
+NOT_TYPED = "the run's name was not typed by a person: nothing was asked of the run"
 
 
 class Typed(BaseModel):
@@ -80,6 +84,30 @@ def run_control(
     )
 
 
+def watch_set(runs: Runs, run: str, action: str, typed: str | None, *, client: str, reason: str) -> Watch:
+    """Set what the run's watchdog does on a collapse; what that would have meant so far."""
+    found = runs.get(run)
+    found.index.refresh("steps", "events")
+    holds = policy(found)
+    request: Request | None = None
+    if typed == run:
+        holds = parse_policy(holds.model_dump() | {"action": action}, source="watch_set")
+        request = set_policy(
+            found.layout.root, holds, who=control.myself(client), via="mcp", why=line(reason, control.MAX_WHY)
+        )
+    tested = backtest(make_run_series(found), holds)
+    return Watch(
+        run=run,
+        state="set" if request else "declined",
+        request_id=request.id if request else None,
+        action=holds.action,
+        grace_steps=holds.grace_steps,
+        would_stop_at=tested.stop_step,
+        reasons=[finding.line for finding in tested.reasons],
+        text="the watchdog takes it up at the end of the current step" if request else NOT_TYPED,
+    )
+
+
 def run_start(
     folder: Path, recipe: str, overrides: Sequence[str], typed: str | None, *, client: str, reason: str
 ) -> Control:
@@ -130,9 +158,8 @@ def run_note(runs: Runs, run: str, text: str, *, client: str) -> Control:
 
 
 def _declined(run: Run) -> Control:
-    text = "the run's name was not typed by a person: nothing was asked of the run"
     return Control(
-        run=run.name, state="declined", request_id=None, last_checkpoint=_checkpoint(run), text=text
+        run=run.name, state="declined", request_id=None, last_checkpoint=_checkpoint(run), text=NOT_TYPED
     )
 
 
