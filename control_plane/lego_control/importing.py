@@ -18,6 +18,7 @@ from pathlib import Path
 import click
 
 from lego_harness.errors import UsageError
+from lego_harness.output import whole_folder
 
 FILE = "import.json"
 
@@ -41,12 +42,7 @@ class Import:
 )
 def import_tasks(source: Path, out: Path, clones: Path | None) -> int:
     """Make a pool of SOURCE: a folder of Harbor tasks, or SWE-bench instances as .json or .jsonl."""
-    if out.exists():
-        raise UsageError(f"--out {out}: is there already, expected a new folder")
-    unfinished = out.with_name(f".{out.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
-        unfinished.mkdir(parents=True)
+    with whole_folder(out) as unfinished:
         found = list(_imports(source, unfinished, clones))
         for one in found:
             if one.said:
@@ -56,11 +52,6 @@ def import_tasks(source: Path, out: Path, clones: Path | None) -> int:
             raise UsageError(f"{source}: none of {len(found)} tasks can be taken, see above")
         told = {"source": str(source), "tasks": [asdict(one) for one in found]}
         (unfinished / FILE).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-        unfinished.rename(out)
-    except (OSError, shutil.Error) as error:
-        raise UsageError(f"--out {out}: cannot be written: {error}; choose another folder") from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
     click.echo(f"{taken} of {len(found)} tasks in {out}; next: lego tasks audit {out}")
     return int(taken < len(found))
 

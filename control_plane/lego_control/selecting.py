@@ -12,8 +12,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ import click
 from lego_control.auditing import reviewed
 from lego_control.finite import finite
 from lego_harness.errors import UsageError
-from lego_harness.output import writing
+from lego_harness.output import whole_folder
 
 if TYPE_CHECKING:
     from lego_core.store import RunReader
@@ -146,24 +145,9 @@ def _counts(choices: Sequence[Choice]) -> str:
 
 
 def _write(out: Path, tasks: Sequence[Task], choices: Sequence[Choice], asked: Mapping[str, object]) -> None:
-    if out.exists():
-        raise UsageError(f"--out {out}: is there already, expected a new folder")
-    unfinished = out.with_name(f".{out.name}.unfinished")
-    with writing(f"--out {out}"), _nothing_left(unfinished):
-        unfinished.mkdir(parents=True)
+    with whole_folder(out) as unfinished:
         for task, choice in zip(tasks, choices, strict=True):
             if choice.kept:
                 shutil.copytree(task.path, unfinished / task.id, symlinks=True)
         told = {**asked, "tasks": [asdict(choice) for choice in choices]}
         (unfinished / FILE).write_text(json.dumps(told, indent=1) + "\n")
-        unfinished.rename(out)
-
-
-@contextmanager
-def _nothing_left(folder: Path) -> Generator[None]:
-    """Without the folder before and behind."""
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        yield
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

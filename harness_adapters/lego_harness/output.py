@@ -6,11 +6,12 @@ that is refused before anything is tried (there already, the wrong ending) is th
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lego_harness.errors import InfrastructureError
+from lego_harness.errors import InfrastructureError, UsageError
 
 
 @contextmanager
@@ -19,6 +20,23 @@ def writing(out: Path | str) -> Generator[None]:
     try:
         yield
     except OSError as error:
+        other = f" ({error.filename})" if error.filename and str(error.filename) not in str(out) else ""
         raise InfrastructureError(
-            f"{out}: cannot be written: {error.strerror or error}; choose another place"
+            f"{out}: cannot be written: {error.strerror or error}{other}; choose another place"
         ) from error
+
+
+@contextmanager
+def whole_folder(out: Path) -> Generator[Path]:
+    """A folder to fill, which becomes `--out` behind it, or goes. Raises UsageError where that is there already."""
+    if out.exists():
+        raise UsageError(f"--out {out}: is there already, expected a new folder")
+    unfinished = out.with_name(f".{out.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        with writing(f"--out {out}"):
+            unfinished.mkdir(parents=True)
+            yield unfinished
+            unfinished.rename(out)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)

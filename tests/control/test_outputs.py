@@ -39,6 +39,7 @@ COMMANDS = (
     "proxy --upstream http://127.0.0.1:1 --model . --out",
     "tasks --out",
     "tasks select pool --run run --low 0 --high 1 --out",
+    "tasks import pool --out",
     "demo-runs",
     pytest.param("tiny-model --sandbox bubblewrap --out", marks=pytest.mark.slow),
 )

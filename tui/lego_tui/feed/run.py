@@ -88,6 +88,7 @@ class RunFeed:
     def poll(self, *, with_index: bool = True) -> bool:
         """Take what was added; True when there was something."""
         self._read_info()
+        locked = self._look_at_lock()  # first: what a run that has ended has written is read now
         takers: dict[str, Callable[[bytes], object]] = {
             "steps": lambda line: self._measured.add(*self.steps.add(line)),
             "heldout": self.heldout.add,
@@ -99,7 +100,6 @@ class RunFeed:
             self.index_was_read = True
             found += self._take(self._index_tail, self.index.add)
         self._judge()
-        locked = self._look_at_lock()
         if found or locked != self._is_locked:
             self._is_locked = locked
             self.changed_at = time.monotonic()
