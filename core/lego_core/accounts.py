@@ -69,6 +69,8 @@ def step_record(
         trained_rollouts=tuple(dict.fromkeys(s.rollout_id for s in batch.samples)),
         acted=count_acts(rollouts),
         by_lag=metrics.by_lag if metrics else {},
+        pearson_r_logp=metrics and metrics.pearson_r_logp,
+        mean_abs_dp=metrics and metrics.mean_abs_dp,
         lag=lag(step - 1, rollouts),
     )
     return timed(record, stages, engine_busy_s=None)

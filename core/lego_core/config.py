@@ -142,6 +142,12 @@ class TrainConfig(Section):
     """Samples behind each other in one row, what branches share once, instead of a padded row each."""
     activation_checkpointing: bool = False
     """Compute a layer's activations again in backward instead of keeping them."""
+    num_ranks: int = Field(default=1, ge=1)
+    """Processes of the trainer, a GPU each; weights are sharded over all of them."""
+    expert_parallel: int = Field(default=1, ge=1)
+    """Ranks over which the experts of a layer are split."""
+    context_parallel: int = Field(default=1, ge=1)
+    """Ranks that share the tokens of one packed row."""
     checkpoint_every: int = Field(default=1, ge=1)
     keep_checkpoints: int = Field(default=2, ge=1)
     """The newest ones; older ones are removed."""
@@ -157,6 +163,10 @@ class TrainConfig(Section):
             )
         if self.objective == "dr_grpo" and self.advantage_std:
             raise ValueError("Dr. GRPO does not divide by the deviation: expected advantage_std = false")
+        if self.num_ranks % self.expert_parallel or self.num_ranks % self.context_parallel:
+            raise ValueError("expert_parallel and context_parallel must divide num_ranks")
+        if self.context_parallel > 1 and not self.packing:
+            raise ValueError("context_parallel cuts packed rows into slices: expected packing = true")
         if self.old_logprobs == "rollout" and self.rollout_correction != "off":
             raise ValueError(
                 'with old_logprobs = "rollout" the ratio starts at the engine already: nothing is left for '

@@ -81,6 +81,10 @@ class TrainMetrics:
     top1_agreement: float | None
     trained_tokens: int
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    pearson_r_logp: float | None = None
+    """As `pearson_r`, of the log-probabilities themselves: unlikely tokens dominate it."""
+    mean_abs_dp: float | None = None
+    """Of probabilities."""
     by_lag: dict[str, LagAgreement] = field(default_factory=dict[str, LagAgreement])
     """Trainer version − version that sampled the token → agreement of those tokens."""
 
@@ -159,6 +163,9 @@ class StepRecord:
     saved."""
     engine_idle: float | None = None
     """Share of that time without a call in flight, mean over engines."""
+    pearson_r_logp: float | None = None
+    mean_abs_dp: float | None = None
+    """As in `TrainMetrics`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -53,7 +53,7 @@ def build_random_model(
 
 
 def build_random_hybrid(
-    path: Path, *, vocab: int = 512, layers: int = 4, seed: int = 0, head: int = 32
+    path: Path, *, vocab: int = 512, layers: int = 4, seed: int = 0, head: int = 32, tied: bool = False
 ) -> Path:
     """A Qwen3.5-MoE: three layers of four mix by the gated delta rule, each has a shared expert too.
 
@@ -77,7 +77,7 @@ def build_random_hybrid(
         num_experts=8,
         num_experts_per_tok=2,
         max_position_embeddings=8192,
-        tie_word_embeddings=False,
+        tie_word_embeddings=tied,
         initializer_range=0.1,
         eos_token_id=2,
         pad_token_id=0,

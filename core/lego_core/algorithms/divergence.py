@@ -19,16 +19,21 @@ class Agreement:
 
     pearson_r: float | None
     """None where it is undefined: a single token, or constant probabilities."""
+    pearson_r_logp: float | None
+    """Of the log-probabilities, which unlikely tokens dominate."""
+    mean_abs_dp: float
     mean_abs_dlogp: float
     k3: float
 
 
 def agreement(trainer: Tensor, rollout: Tensor) -> Agreement:
-    """Table 3 of two `[N]` log-probability vectors."""
+    """Tables 3 and 7 of two `[N]` log-probability vectors."""
     new, old = trainer.double(), rollout.double()
-    r = float(pearson(new.exp(), old.exp()))
+    r, r_logp = float(pearson(new.exp(), old.exp())), float(pearson(new, old))
     return Agreement(
         pearson_r=r if isfinite(r) else None,
+        pearson_r_logp=r_logp if isfinite(r_logp) else None,
+        mean_abs_dp=float((new.exp() - old.exp()).abs().mean()),
         mean_abs_dlogp=float((new - old).abs().mean()),
         k3=float(k3(new - old).mean()),
     )

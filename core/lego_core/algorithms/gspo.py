@@ -12,6 +12,7 @@ gradient, but a sum over tokens, so that a rollout may lie in several micro-batc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -42,13 +43,18 @@ class Gspo:
 
 
 def rollout_log_ratios(
-    logp: Tensor, old: Tensor, rollout: Tensor, num_rollouts: int
+    logp: Tensor,
+    old: Tensor,
+    rollout: Tensor,
+    num_rollouts: int,
+    total: Callable[[Tensor], Tensor] = lambda values: values,
 ) -> tuple[Tensor, Tensor]:
-    """`[R]` log s_r and `[R]` n_r from the `[N]` tokens of the whole batch.
+    """`[R]` log s_r and `[R]` n_r from the `[N]` tokens of the whole batch; where those lie on several
+    ranks, `total` adds up over them.
 
     Rollouts without tokens get log-ratio 0 and count 0.
     """
     zeros = logp.new_zeros(num_rollouts)
-    counts = zeros.index_add(0, rollout, torch.ones_like(logp))
-    sums = zeros.index_add(0, rollout, (logp - old).detach())
+    counts = total(zeros.index_add(0, rollout, torch.ones_like(logp)))
+    sums = total(zeros.index_add(0, rollout, (logp - old).detach()))
     return sums / counts.clamp(min=1), counts

@@ -32,7 +32,7 @@ class MicroBatch:
     lengths: NDArray[np.int64]
     """Of the samples."""
     paths: tuple[Path, ...] | None
-    """Of the samples through the one row; None where samples are rows."""
+    """Through the one row, of each sample and of what fills it up; None where samples are rows."""
     routes: NDArray[np.int16] | None
     """`[B, T, L, K]`, −1 where nothing is replayed; None when no sample has routes."""
     predictor: NDArray[np.int64]
@@ -50,9 +50,10 @@ class MicroBatch:
 
 
 def pack(
-    samples: Sequence[Sample], *, max_tokens: int, version: int = 0, packed: bool = False
+    samples: Sequence[Sample], *, max_tokens: int, version: int = 0, packed: bool = False, multiple: int = 1
 ) -> tuple[list[MicroBatch], int]:
-    """Micro-batches of at most `max_tokens` positions, and the number of rollouts.
+    """Micro-batches of at most `max_tokens` positions, and the number of rollouts; the length of a packed
+    row is a multiple of `multiple`, so that it can be cut into as many slices.
 
     A sample longer than `max_tokens` gets a micro-batch of its own. `version` is that of the
     trainer's weights, for samples that do not say which sampled them.
@@ -64,7 +65,8 @@ def pack(
     else:
         bins = split_lengths([len(s.ids) for s in samples], max_tokens=max_tokens)
     batches = [
-        micro_batch([samples[i] for i in members], rollouts, version, packed=packed) for members in bins
+        micro_batch([samples[i] for i in members], rollouts, version, packed=packed, multiple=multiple)
+        for members in bins
     ]
     return batches, len(rollouts)
 
@@ -97,10 +99,11 @@ def fill(lengths: Sequence[int], *, max_tokens: int) -> list[list[int]]:
 
 
 def micro_batch(
-    samples: Sequence[Sample], rollouts: dict[str, int], version: int, *, packed: bool
+    samples: Sequence[Sample], rollouts: dict[str, int], version: int, *, packed: bool, multiple: int
 ) -> MicroBatch:
     """One micro-batch of the given samples."""
-    paths, shape = lay_out(samples) if packed else padded_paths(samples)
+    every_path, shape = lay_out(samples, multiple=multiple) if packed else padded_paths(samples)
+    paths = every_path[: len(samples)]
     ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
     routes = _no_routes(samples, shape)
     for sample, path in zip(samples, paths, strict=True):
@@ -115,7 +118,7 @@ def micro_batch(
         ids=ids,
         mask=mask,
         lengths=np.array([len(s.ids) for s in samples], np.int64),
-        paths=paths if packed else None,
+        paths=every_path if packed else None,
         routes=routes,
         predictor=np.concatenate(before),
         targets=np.concatenate([s.ids[s.mask] for s in samples]).astype(np.int64),

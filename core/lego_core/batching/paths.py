@@ -32,8 +32,11 @@ def padded_paths(samples: Sequence[Sample]) -> tuple[tuple[Path, ...], tuple[int
     return paths, (len(samples), width)
 
 
-def lay_out(samples: Sequence[Sample]) -> tuple[tuple[Path, ...], tuple[int, int]]:
-    """Behind each other in one row, what branches share once; paths and shape."""
+def lay_out(samples: Sequence[Sample], *, multiple: int = 1) -> tuple[tuple[Path, ...], tuple[int, int]]:
+    """Behind each other in one row, what branches share once; paths and shape.
+
+    The row's length is a multiple of `multiple`; what that adds is one more path, of nobody.
+    """
     paths: list[Path] = []
     used = 0
     for i, sample in enumerate(samples):
@@ -44,7 +47,9 @@ def lay_out(samples: Sequence[Sample]) -> tuple[tuple[Path, ...], tuple[int, int
         own = len(sample.ids) - start
         paths.append(Path(rows=np.concatenate([rows, used + np.arange(own)]), start=start))
         used += own
-    return tuple(paths), (1, used)
+    if surplus := -used % multiple:
+        paths.append(Path(rows=used + np.arange(surplus), start=0))
+    return tuple(paths), (1, used + surplus)
 
 
 def common_start(a: Sample, b: Sample) -> int:

@@ -22,7 +22,14 @@ import torch
 from safetensors.torch import load_file
 
 from lego_core.errors import CheckpointError
-from lego_core.training.model import Policy, load_tensors, shape_of, write_weights
+from lego_core.training.model import Policy, shape_of, write_weights
+from lego_core.training.ranks import ALONE, Ranks
+from lego_core.training.resharding import (
+    load_optimizer_state,
+    load_weights,
+    whole_optimizer_state,
+    whole_weights,
+)
 
 PARTIAL = ".partial-"
 _COPIED = (".json", ".jinja", ".txt", ".model")
@@ -35,8 +42,14 @@ def save_checkpoint(
     state: dict[str, Any],
     *,
     model_dir: Path,
+    ranks: Ranks = ALONE,
 ) -> None:
-    """Write `directory`; raises CheckpointError when it exists or the disk refuses."""
+    """Write `directory`; raises CheckpointError when it exists or the disk refuses. Of several ranks all
+    take part and the first one writes."""
+    weights = whole_weights(model, ranks)
+    optimizer_state = whole_optimizer_state(model, optimizer, ranks)
+    if ranks.rank > 0:
+        return
     if directory.exists():
         raise CheckpointError(
             f"checkpoint {directory} exists already, expected each step to be committed once"
@@ -45,7 +58,11 @@ def save_checkpoint(
     try:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        _write(partial, model, optimizer, state, model_dir)
+        _copy_files(model_dir, partial)
+        write_weights(weights, partial / "model.safetensors")
+        torch.save({"optimizer": optimizer_state, "rng": torch.get_rng_state()}, partial / "optimizer.pt")
+        (partial / "shape.json").write_text(json.dumps(shape_of(model)))
+        (partial / "state.json").write_text(json.dumps(state, allow_nan=False))
         for path in [*partial.iterdir(), partial]:
             _sync(path)
         partial.rename(directory)
@@ -57,7 +74,9 @@ def save_checkpoint(
         ) from error
 
 
-def load_checkpoint(directory: Path, model: Policy, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def load_checkpoint(
+    directory: Path, model: Policy, optimizer: torch.optim.Optimizer, ranks: Ranks = ALONE
+) -> dict[str, Any]:
     """Restore model, optimizer and random state; the caller's state. Raises CheckpointError."""
     try:
         state = json.loads((directory / "state.json").read_text())
@@ -67,22 +86,16 @@ def load_checkpoint(directory: Path, model: Policy, optimizer: torch.optim.Optim
     except Exception as error:  # a damaged archive raises whatever its bytes happen to mean
         raise CheckpointError(f"checkpoint {directory} cannot be read: {error}") from error
     _require_same_model(directory, shape, shape_of(model))
-    load_tensors(model, tensors)
-    optimizer.load_state_dict(extra["optimizer"])
+    load_weights(model, tensors, ranks)
+    load_optimizer_state(model, optimizer, extra["optimizer"], ranks)
     torch.set_rng_state(extra["rng"])
     return state
 
 
-def _write(
-    folder: Path, model: Policy, optimizer: torch.optim.Optimizer, state: dict[str, Any], model_dir: Path
-) -> None:
+def _copy_files(model_dir: Path, folder: Path) -> None:
     for file in model_dir.iterdir():
         if file.suffix in _COPIED and not file.name.endswith(".index.json"):
             shutil.copy(file, folder)
-    write_weights(model, folder / "model.safetensors")
-    torch.save({"optimizer": optimizer.state_dict(), "rng": torch.get_rng_state()}, folder / "optimizer.pt")
-    (folder / "shape.json").write_text(json.dumps(shape_of(model)))
-    (folder / "state.json").write_text(json.dumps(state, allow_nan=False))
 
 
 def _require_same_model(directory: Path, stored: dict[str, Any], expected: dict[str, Any]) -> None:

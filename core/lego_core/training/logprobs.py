@@ -9,13 +9,16 @@ top-p and top-k must have been off when the tokens were sampled: the trainer ren
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from lego_core.batching.packing import MicroBatch
+from lego_core.training.exchange import Group
 from lego_core.training.model import Policy
 from lego_core.training.token_mixing import DevicePath, positions
 
@@ -39,6 +42,9 @@ class DeviceBatch:
 
     ids: Tensor
     paths: tuple[DevicePath, ...] | None
+    """Through the whole row, also where `ids` is a slice of it."""
+    positions: Tensor | None
+    """`[1, T]`, None where samples are rows."""
     routes: Tensor | None
     predictor: Tensor
     targets: Tensor
@@ -46,25 +52,44 @@ class DeviceBatch:
     advantage: Tensor
     rollout_logprobs: Tensor
     versions: Tensor
+    is_counted: bool = True
+    """False for one that only keeps a rank busy while others work."""
 
 
-def to_device(batch: MicroBatch, device: torch.device, dtype: torch.dtype) -> DeviceBatch:
-    """Copy to `device`; numbers the loss sees take `dtype`."""
-    paths = None
+def to_device(
+    batch: MicroBatch,
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    context: Group | None = None,
+    is_counted: bool = True,
+) -> DeviceBatch:
+    """Copy to `device`; numbers the loss sees take `dtype`. With `context` only this rank's slice of the
+    row, and the trained tokens that are predicted in it."""
+    width = batch.ids.shape[1] // (context.size if context else 1)
+    first = width * (context.rank if context else 0)
+    row = slice(first, first + width)
+    mine = (batch.predictor >= first) & (batch.predictor < first + width) if context else slice(None)
+
+    def on_device(array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(device)
+
+    paths = placed = None
     if batch.paths is not None:
-        paths = tuple(
-            DevicePath(rows=torch.from_numpy(p.rows).to(device), start=p.start) for p in batch.paths
-        )
+        paths = tuple(DevicePath(rows=on_device(p.rows), start=p.start) for p in batch.paths)
+        placed = positions(paths, batch.ids.shape[1])[:, row]
     return DeviceBatch(
-        ids=torch.from_numpy(batch.ids).to(device),
+        ids=on_device(batch.ids[:, row]),
         paths=paths,
-        routes=None if batch.routes is None else torch.from_numpy(batch.routes).to(device),
-        predictor=torch.from_numpy(batch.predictor).to(device),
-        targets=torch.from_numpy(batch.targets).to(device),
-        rollout=torch.from_numpy(batch.rollout).to(device),
-        advantage=torch.from_numpy(batch.advantage).to(device, dtype),
-        rollout_logprobs=torch.from_numpy(batch.rollout_logprobs).to(device, dtype),
-        versions=torch.from_numpy(batch.versions).to(device),
+        positions=placed,
+        routes=None if batch.routes is None else on_device(batch.routes[:, row]),
+        predictor=on_device(batch.predictor[mine] - first),
+        targets=on_device(batch.targets[mine]),
+        rollout=on_device(batch.rollout[mine]),
+        advantage=on_device(batch.advantage[mine]).to(dtype),
+        rollout_logprobs=on_device(batch.rollout_logprobs[mine]).to(dtype),
+        versions=on_device(batch.versions[mine]),
+        is_counted=is_counted,
     )
 
 
@@ -76,7 +101,7 @@ def score_tokens(
     At most `chunk` logits exist at a time. Padding is on the right and packed samples are apart
     (`token_mixing`), so causal attention needs no mask. Position 0 is never trained.
     """
-    where = {} if batch.paths is None else {"position_ids": positions(batch.paths, batch.ids.shape[1])}
+    where = {} if batch.positions is None else {"position_ids": batch.positions}
     hidden = model.model(input_ids=batch.ids, use_cache=False, **where).last_hidden_state
     predicting = hidden.reshape(-1, hidden.shape[-1])[batch.predictor]
     vocabulary = model.config.vocab_size

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lego_core.algorithms.divergence import agreement
 from lego_core.training.logprobs import DeviceBatch
+from lego_core.training.ranks import Ranks
 from lego_core.training.routing_replay import RouterAgreement
 from lego_core.training.update import Pass
 from lego_core.types import LagAgreement, TrainMetrics
@@ -23,33 +24,52 @@ def step_metrics(
     passes: Sequence[Pass],
     grad_norms: Sequence[float],
     router: RouterAgreement,
+    ranks: Ranks,
     *,
     version: int,
     coverage: float,
     seconds: float,
 ) -> TrainMetrics:
-    """Agreement, entropy and routing are of the first pass: the weights that start the step."""
-    trainer = torch.cat([s.logp for s in passes[0].scores])
-    rollout = torch.cat([b.rollout_logprobs for b in batches])
-    lag = torch.cat([version - b.versions for b in batches])
+    """Agreement, entropy and routing are of the first pass: the weights that start the step. `batches`
+    are this rank's; what is measured is of all ranks."""
+    trainer, rollout, entropy, lag = _tokens(batches, passes[0], ranks, version)
     fresh = lag == 0
     agreed = agreement(trainer[fresh], rollout[fresh]) if fresh.any() else None
+    rows, overlap, top1 = ranks.sum(
+        torch.tensor([router.rows, router.overlap, router.top1], dtype=torch.float64)
+    ).tolist()
     return TrainMetrics(
         loss=_mean([p.loss for p in passes]),
         grad_norm=_mean(grad_norms),
         clip_fraction=_mean([p.clipped for p in passes]),
         kl_loss=_mean([p.kl for p in passes]),
-        entropy=float(torch.cat([s.entropy for s in passes[0].scores]).double().mean()),
+        entropy=float(entropy.double().mean()),
         pearson_r=agreed and agreed.pearson_r,
         mean_abs_dlogp=agreed and agreed.mean_abs_dlogp,
         k3=agreed and agreed.k3,
+        pearson_r_logp=agreed and agreed.pearson_r_logp,
+        mean_abs_dp=agreed and agreed.mean_abs_dp,
         routing_coverage=coverage,
-        expert_overlap=router.overlap / router.rows if router.rows else None,
-        top1_agreement=router.top1 / router.rows if router.rows else None,
+        expert_overlap=overlap / rows if rows else None,
+        top1_agreement=top1 / rows if rows else None,
         trained_tokens=len(trainer),
         seconds={"step": seconds},
         by_lag=_by_lag(trainer, rollout, lag),
     )
+
+
+def _tokens(
+    batches: Sequence[DeviceBatch], first: Pass, ranks: Ranks, version: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`[N]` trainer's and engine's log-probability, entropy and lag of every trained token of the batch."""
+    mine = [
+        torch.stack([s.logp, b.rollout_logprobs, s.entropy, (version - b.versions).to(s.logp.dtype)])
+        for b, s in zip(batches, first.scores, strict=True)
+        if b.is_counted
+    ]
+    of_all = [part for parts in ranks.gather([m.cpu() for m in mine]) for part in parts]
+    trainer, rollout, entropy, lag = torch.cat(of_all, 1)
+    return trainer, rollout, entropy, lag.long()
 
 
 def _by_lag(trainer: Tensor, rollout: Tensor, lag: Tensor) -> dict[str, LagAgreement]:

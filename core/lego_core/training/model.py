@@ -1,14 +1,14 @@
 """The policy as a transformers module, and its weights in checkpoint names.
 
 transformers holds a layer's experts fused (`experts.gate_up_proj` `[E, 2I, H]`); checkpoints and
-engines know them one by one. Invariant: `load_tensors(model, checkpoint_tensors(model))` changes
+engines know them one by one. Invariant: copying `checkpoint_tensors` of a model into its own changes
 nothing. Knows no optimizer and no step.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -56,36 +56,43 @@ def load_policy(
     return model.to(device).eval()
 
 
-def checkpoint_tensors(model: Policy) -> Iterator[tuple[str, Tensor]]:
-    """`(checkpoint name, tensor)` of every weight; expert tensors are views into the fused ones."""
+def own_tensors(model: Policy) -> dict[str, Tensor]:
+    """transformers' name → every weight once: a head that is the embedding is not there."""
     tied = bool(getattr(model.config, "tie_word_embeddings", False))
+    return {name: t for name, t in model.state_dict().items() if not (tied and name == "lm_head.weight")}
+
+
+def checkpoint_tensors(
+    model: Policy, whole: Callable[[str, Tensor], Tensor] = lambda name, tensor: tensor
+) -> Iterator[tuple[str, Tensor]]:
+    """`(checkpoint name, tensor)` of every weight; expert tensors are views into the fused ones. `whole`
+    gathers what is sharded, on every rank in the same order."""
     names = MIXTRAL if model.config.model_type == "mixtral" else QWEN
-    for name, tensor in model.state_dict().items():
-        block, of_expert, part = name.partition(".experts.")
+    for name, part in own_tensors(model).items():
+        tensor = whole(name, part)
+        block, of_expert, fused = name.partition(".experts.")
         block = block.replace(".mlp", names.block)
-        if of_expert:
-            for index, expert in enumerate(tensor):
-                pieces = expert.chunk(2) if part == "gate_up_proj" else (expert,)
-                for piece, matrix in zip(names.pieces[part], pieces, strict=True):
-                    yield f"{block}.experts.{index}.{piece}.weight", matrix
-        elif not (tied and name == "lm_head.weight"):
+        if not of_expert:
             yield block, tensor
+            continue
+        for index, expert in enumerate(tensor):
+            pieces = expert.chunk(2) if fused == "gate_up_proj" else (expert,)
+            for piece, matrix in zip(names.pieces[fused], pieces, strict=True):
+                yield f"{block}.experts.{index}.{piece}.weight", matrix
 
 
 @torch.no_grad()
-def load_tensors(model: Policy, tensors: Mapping[str, Tensor]) -> None:
-    """Copy checkpoint tensors into the model; raises KeyError naming a missing or surplus one."""
-    targets = dict(checkpoint_tensors(model))
+def copy_tensors(targets: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    """Each into the one of its name; raises KeyError naming a missing or surplus one."""
     if different := sorted(targets.keys() ^ tensors.keys()):
         raise KeyError(f"{len(different)} tensors are on one side only, first {different[0]}")
     for name, target in targets.items():
         target.copy_(tensors[name])
 
 
-def write_weights(model: Policy, path: Path) -> None:
-    """Write one safetensors file in checkpoint names; it appears whole or not at all."""
+def write_weights(tensors: dict[str, Tensor], path: Path) -> None:
+    """Write one safetensors file; it appears whole or not at all."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in checkpoint_tensors(model)}
     try:
         save_file(tensors, partial, metadata={"format": "pt"})
         partial.replace(path)

@@ -1,4 +1,4 @@
-"""The trainer in a process of its own: the Ray actor and the handle the controller holds.
+"""The trainer in a process of its own, or several: the handle that the controller holds.
 
 Invariant: a trainer that dies, refuses or does not answer within `timeout_s` surfaces as one error
 naming why; its calls run one at a time, in order.
@@ -7,85 +7,61 @@ naming why; its calls run one at a time, in order.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import ray
 from numpy.typing import NDArray
 from ray.exceptions import RayActorError, RayTaskError
 
 from lego_core.errors import TrainingError
-from lego_core.training.trainer import Trainer, TrainerSpec
+from lego_core.training.ray_ranks import RayRanks, make_ranks
+from lego_core.training.trainer import TrainerSpec
 from lego_core.types import Sample, TrainMetrics
 from lego_harness.errors import LegoError
 
 T = TypeVar("T")
 
 
-class TrainerActor:
-    """Holds a `Trainer`; made empty, so that a model that does not load is an answer and not a death."""
-
-    _trainer: Trainer
-
-    def start(self, spec: TrainerSpec) -> int:
-        """Load the model; the process id."""
-        self._trainer = Trainer(spec)
-        return os.getpid()
-
-    def train_step(self, samples: Sequence[Sample], step: int) -> TrainMetrics:
-        return self._trainer.train_step(samples, step)
-
-    def score(self, sample: Sample) -> NDArray[np.float32]:
-        return self._trainer.score(sample)
-
-    def export(self, path: Path) -> None:
-        self._trainer.export(path)
-
-    def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
-        self._trainer.save_checkpoint(directory, state)
-
-    def load_checkpoint(self, directory: Path) -> dict[str, Any]:
-        return self._trainer.load_checkpoint(directory)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RayTrainer:
-    """`lego_core.controller.TrainerClient` over an actor. Every method raises LegoError."""
+    """`lego_core.controller.TrainerClient` over the ranks. Every method raises LegoError."""
 
-    actor: Any
+    ranks: RayRanks
     pid: int
+    """Of the first rank."""
     timeout_s: float
 
     async def train_step(self, samples: Sequence[Sample], step: int = 1) -> TrainMetrics:
-        return await self._answer(self.actor.train_step.remote(tuple(samples), step), f"training step {step}")
+        return await self._answer(
+            self.ranks.call("train_step", tuple(samples), step), f"training step {step}"
+        )
 
     async def score(self, sample: Sample) -> NDArray[np.float32]:
         """See `Trainer.score`."""
-        return await self._answer(self.actor.score.remote(sample), "scoring a probe")
+        return await self._answer(self.ranks.call("score", sample), "scoring a probe")
 
     async def export(self, path: Path) -> None:
-        await self._answer(self.actor.export.remote(path), f"exporting weights to {path}")
+        await self._answer(self.ranks.call("export", path), f"exporting weights to {path}")
 
     async def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
         await self._answer(
-            self.actor.save_checkpoint.remote(directory, state), f"writing checkpoint {directory}"
+            self.ranks.call("save_checkpoint", directory, state), f"writing checkpoint {directory}"
         )
 
     async def load_checkpoint(self, directory: Path) -> dict[str, Any]:
         return await self._answer(
-            self.actor.load_checkpoint.remote(directory), f"reading checkpoint {directory}"
+            self.ranks.call("load_checkpoint", directory), f"reading checkpoint {directory}"
         )
 
     async def _answer(self, call: Awaitable[T], what: str) -> T:
         return await _answer(call, what, self.timeout_s)
 
     def close(self) -> None:
-        """End the actor; nothing is saved."""
-        ray.kill(self.actor)
+        """End the actors; nothing is saved."""
+        self.ranks.kill()
 
 
 async def _answer(call: Awaitable[T], what: str, timeout_s: float) -> T:
@@ -105,7 +81,7 @@ async def _answer(call: Awaitable[T], what: str, timeout_s: float) -> T:
 
 
 async def start_trainer(spec: TrainerSpec, *, num_cpus: float = 0) -> RayTrainer:
-    """Start a trainer actor on the running Ray and wait until its model is loaded."""
+    """Start an actor for each rank on the running Ray and wait until the model is loaded."""
     variables = {
         "OMP_NUM_THREADS": str(spec.num_threads),
         # Waiting threads sleep: spinning ones made a step 7 times slower beside a busy neighbour.
@@ -115,10 +91,10 @@ async def start_trainer(spec: TrainerSpec, *, num_cpus: float = 0) -> RayTrainer
         "TOKENIZERS_PARALLELISM": "false",
     }
     options = {"num_cpus": num_cpus, "runtime_env": {"env_vars": variables}}
-    actor: Any = ray.remote(TrainerActor).options(**options).remote()
+    ranks = make_ranks(spec.config.num_ranks, options)
     try:
-        pid = await _answer(actor.start.remote(spec), "starting the trainer", spec.config.timeout_s)
-        return RayTrainer(actor=actor, pid=pid, timeout_s=spec.config.timeout_s)
+        pid = await _answer(ranks.start(spec), "starting the trainer", spec.config.timeout_s)
+        return RayTrainer(ranks=ranks, pid=pid, timeout_s=spec.config.timeout_s)
     except BaseException:
-        ray.kill(actor)
+        ranks.kill()
         raise

@@ -18,7 +18,9 @@ from torch.utils.checkpoint import checkpoint
 
 from lego_core.training.logprobs import DeviceBatch, TokenScores, score_tokens
 from lego_core.training.model import Policy, load_policy
+from lego_core.training.ranks import ALONE, Ranks
 from lego_core.training.routing_replay import ReplayRouter, RouterAgreement, install_replay, replaying
+from lego_core.training.sharding import Sharded, score_sharded
 from lego_core.training.token_mixing import Mixing, following, install_paths
 
 
@@ -31,12 +33,17 @@ class Scorer:
     """By global layer; empty for a dense model."""
     mixing: Mixing
     temperature: float
+    sharded: Sharded | None = None
+    """The same model behind FSDP; None on one rank."""
 
     @contextmanager
     def bound(self, batch: DeviceBatch, agreement: RouterAgreement | None = None) -> Iterator[TokenScores]:
         """Scores of the batch; backward belongs inside. `agreement` collects what routers wanted."""
         with replaying(self.routers, batch.routes, agreement), following(self.mixing, batch.paths):
-            yield score_tokens(self.model, batch, temperature=self.temperature)
+            if self.sharded is None:
+                yield score_tokens(self.model, batch, temperature=self.temperature)
+            else:
+                yield score_sharded(self.sharded, batch, temperature=self.temperature)
 
     @torch.no_grad()
     def logprobs(self, batches: Sequence[DeviceBatch]) -> list[Tensor]:
@@ -57,6 +64,7 @@ def load_scorer(
     temperature: float,
     packed: bool = False,
     checkpointed: bool = False,
+    ranks: Ranks = ALONE,
 ) -> Scorer:
     """The checkpoint in `model_dir`; raises UsageError when it cannot be loaded or replayed.
 
@@ -64,8 +72,10 @@ def load_scorer(
     backward, so that only its input is kept.
     """
     model = load_policy(model_dir, dtype=dtype, device=device, experts=experts)
-    mixing = install_paths(model) if packed else Mixing()
+    mixing = install_paths(model, ranks.context) if packed else Mixing()
     if checkpointed:
         for layer in model.model.layers:
             layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
-    return Scorer(model=model, routers=install_replay(model), mixing=mixing, temperature=temperature)
+    routers = install_replay(model)
+    sharded = Sharded(model, ranks) if ranks.size > 1 else None
+    return Scorer(model=model, routers=routers, mixing=mixing, temperature=temperature, sharded=sharded)

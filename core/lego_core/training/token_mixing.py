@@ -1,9 +1,14 @@
 """Attention and its relatives over a packed row: each sample's path by itself.
 
-Experts, norms and the head look at one token at a time and take the packed row as it is. Modules
-that mix tokens (softmax attention, Qwen3.5's gated delta rule) run once for every path, on the
-tokens of that path in their order with their own positions: no sample sees another one, nothing is
-masked by a square matrix, and positions are exact. Invariant: packed equals unpacked.
+Experts, norms and the head look at one token at a time and take the packed row as it is. What mixes
+tokens runs once for every path, on the tokens of that path in their order: softmax attention on their
+queries, keys and values, Qwen3.5's gated delta rule on their hidden states. No sample sees another
+one, no square matrix masks anything, positions are exact. Invariant: packed equals unpacked.
+
+With context parallelism a rank holds one slice of the row. Softmax attention then exchanges slices
+for heads and back (DeepSpeed-Ulysses, arXiv 2309.14509): every rank attends over the whole row with
+its share of the heads. The gated delta rule, whose cost is linear, gets the whole row on every rank
+and keeps its slice.
 """
 
 from __future__ import annotations
@@ -15,14 +20,15 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from lego_core.training.exchange import Group, heads_to_row, row_to_heads, whole_row
 from lego_core.training.model import Policy
+from lego_harness.errors import UsageError
 
-MIXERS = ("self_attn", "linear_attn")
-UNMASKED = "lego_unmasked"
+ATTENTION = "lego_paths"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,18 +44,26 @@ class Mixing:
     """What the mixers of one model follow at the moment."""
 
     paths: Sequence[DevicePath] | None = None
+    group: Group | None = None
+    """The ranks that hold slices of one row; None when the row is whole."""
 
 
-def install_paths(model: Policy) -> Mixing:
-    """Let every token mixer follow the returned `Mixing`; without paths they run as they are."""
-    mixing = Mixing()
-    # transformers masks samples in one row from each other by a square matrix, unless it does not know
-    # the attention: sdpa under another name gets none, and is causal.
-    ALL_ATTENTION_FUNCTIONS.register(UNMASKED, sdpa_attention_forward)
-    model.config._attn_implementation = UNMASKED
+def install_paths(model: Policy, group: Group | None = None) -> Mixing:
+    """Let every token mixer follow the returned `Mixing`. Raises UsageError where the ranks of `group`
+    cannot share the heads.
+
+    An attention that transformers does not know gets no mask from it.
+    """
+    if group is not None:
+        _require_shares(model.config, group.size)
+    mixing = Mixing(group=group)
+    ALL_ATTENTION_FUNCTIONS.register(ATTENTION, _attend)
+    model.config._attn_implementation = ATTENTION
     for layer in model.model.layers:
-        for mixer in (getattr(layer, name) for name in MIXERS if hasattr(layer, name)):
-            mixer.forward = partial(_by_path, mixing, mixer.forward)
+        if hasattr(layer, "self_attn"):
+            layer.self_attn.mixing = mixing
+        if hasattr(layer, "linear_attn"):
+            layer.linear_attn.forward = partial(_by_path, mixing, layer.linear_attn.forward)
     return mixing
 
 
@@ -63,31 +77,50 @@ def following(mixing: Mixing, paths: Sequence[DevicePath] | None) -> Iterator[No
         mixing.paths = None
 
 
-def _by_path(mixing: Mixing, forward: Callable[..., Any], hidden_states: Tensor, **kwargs: Any) -> Any:
-    if mixing.paths is None:
-        return forward(hidden_states=hidden_states, **kwargs)
-    kwargs.pop("attention_mask", None)
-    is_attention = False
-    outputs: list[Tensor] = []
-    for path in mixing.paths:
-        output = forward(
-            hidden_states=hidden_states[:, path.rows],
-            attention_mask=None,  # causal, as every mixer is without one
-            **{name: _along(path, value) for name, value in kwargs.items()},
+def _require_shares(config: Any, size: int) -> None:
+    heads, key_heads = config.num_attention_heads, config.num_key_value_heads
+    if heads % size or (key_heads % size and size % key_heads):
+        raise UsageError(
+            f"the model's {heads} attention heads, {key_heads} for keys, cannot be shared by "
+            f"train.context_parallel = {size} ranks: set that to a divisor of both, or to a multiple of the "
+            "second that divides the first"
         )
-        is_attention = isinstance(output, tuple)
-        outputs.append((output[0] if is_attention else output)[:, path.start :])
-    joined = torch.cat(outputs, 1)
-    return (joined, None) if is_attention else joined
 
 
-def _along(path: DevicePath, value: Any) -> Any:
-    """What belongs to positions, `[1, T, …]`, by path; everything else as it is."""
-    if isinstance(value, Tensor):
-        return value[:, path.rows]
-    if isinstance(value, tuple) and value and all(isinstance(item, Tensor) for item in value):
-        return tuple(item[:, path.rows] for item in value)
-    return value
+def _attend(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, _mask: None, *, scaling: float, **_: Any
+) -> tuple[Tensor, None]:
+    """`[1, heads, t, d]` of this rank's slice → `[1, t, heads, d]`."""
+    mixing: Mixing = module.mixing
+    assert mixing.paths is not None
+    if mixing.group is not None:
+        query, key, value = (heads_to_row(x, mixing.group) for x in (query, key, value))
+    outputs = [
+        F.scaled_dot_product_attention(
+            query[:, :, path.rows],
+            key[:, :, path.rows],
+            value[:, :, path.rows],
+            is_causal=True,
+            scale=scaling,
+            enable_gqa=query.shape[1] != key.shape[1],
+        )[:, :, path.start :]
+        for path in mixing.paths
+    ]
+    joined = torch.cat(outputs, 2)
+    if mixing.group is not None:
+        joined = row_to_heads(joined, mixing.group)
+    return joined.transpose(1, 2).contiguous(), None
+
+
+def _by_path(mixing: Mixing, forward: Callable[..., Tensor], hidden_states: Tensor, **_: Any) -> Tensor:
+    """`[1, t, H]` of this rank's slice → the same; without a mask the mixer is causal."""
+    assert mixing.paths is not None
+    row = hidden_states if mixing.group is None else whole_row(hidden_states, mixing.group)
+    joined = torch.cat([forward(row[:, p.rows])[:, p.start :] for p in mixing.paths], 1)
+    if mixing.group is None:
+        return joined
+    length = hidden_states.shape[1]
+    return joined[:, mixing.group.rank * length : (mixing.group.rank + 1) * length]
 
 
 def positions(paths: Sequence[DevicePath], total: int) -> Tensor:

@@ -36,6 +36,8 @@ from lego_core.training.logprobs import DeviceBatch, to_device
 from lego_core.training.measure import step_metrics
 from lego_core.training.model import write_weights
 from lego_core.training.optimizer import clip_gradients, learning_rate, make_optimizer, set_learning_rate
+from lego_core.training.ranks import ALONE, Ranks, pick_device
+from lego_core.training.resharding import whole_weights
 from lego_core.training.routing_replay import RouterAgreement, check_routes, coverage
 from lego_core.training.scorer import Scorer, load_scorer
 from lego_core.training.update import Facts, Pass, gradients
@@ -61,18 +63,20 @@ class TrainerSpec:
 class Trainer:
     """Policy, frozen reference, optimizer."""
 
-    def __init__(self, spec: TrainerSpec) -> None:
-        """Load the model; raises UsageError when it cannot be."""
+    def __init__(self, spec: TrainerSpec, ranks: Ranks = ALONE) -> None:
+        """Load the model; raises UsageError when it cannot be. Of several ranks every one makes a
+        trainer, calls each method with the same arguments and gets the same answer."""
         torch.set_num_threads(spec.num_threads)
         torch.manual_seed(spec.seed)
-        self._spec, self._config = spec, spec.config
+        self._spec, self._config, self._ranks = spec, spec.config, ranks
         self._objective = make_objective(spec.config, max_tokens=spec.max_tokens)
         self._dtype = getattr(torch, spec.dtype)
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._precise = torch.promote_types(self._dtype, torch.float32)  # of everything behind the model
+        self._device = pick_device()
         self._policy = self._load()
         self._model, self._routers = self._policy.model, self._policy.routers
         self._reference = self._load() if spec.config.kl_coef > 0 else None
-        self._optimizer = make_optimizer(self._model, spec.config)
+        self._optimizer = make_optimizer(self._model, spec.config, ranks)
 
     def _load(self) -> Scorer:
         spec = self._spec
@@ -84,6 +88,7 @@ class Trainer:
             temperature=spec.temperature,
             packed=spec.config.packing,
             checkpointed=spec.config.activation_checkpointing,
+            ranks=self._ranks,
         )
 
     def train_step(self, samples: Sequence[Sample], step: int = 1) -> TrainMetrics:
@@ -96,19 +101,15 @@ class Trainer:
         batches, counts = self._prepare(samples, version=step - 1)
         reference = self._reference.logprobs(batches) if self._reference else None
         old = None if self._config.old_logprobs == "recompute" else [b.rollout_logprobs for b in batches]
-        router: RouterAgreement | None = RouterAgreement()
+        router = RouterAgreement()
         passes: list[Pass] = []
         norms: list[float] = []
         for _ in range(self._config.updates_per_batch):
             ratio = self._rollout_ratio(batches, old, len(counts))
             facts = Facts(counts=counts, old=old, rollout_ratio=ratio, reference=reference)
             self._optimizer.zero_grad(set_to_none=True)
-            passes.append(
-                gradients(
-                    self._policy, self._objective, self._config, batches, facts, None if passes else router
-                )
-            )
-            norms.append(clip_gradients(self._model, self._config.grad_clip))
+            passes.append(self._pass(batches, facts, None if passes else router))
+            norms.append(clip_gradients(self._model, self._config.grad_clip, self._ranks))
             self._optimizer.step()
             old = old or [s.logp for s in passes[0].scores]
         return step_metrics(
@@ -116,10 +117,14 @@ class Trainer:
             passes,
             norms,
             router,
+            self._ranks,
             version=step - 1,
             coverage=self._coverage(samples),
             seconds=time.monotonic() - started,
         )
+
+    def _pass(self, batches: Sequence[DeviceBatch], facts: Facts, router: RouterAgreement | None) -> Pass:
+        return gradients(self._policy, self._objective, self._config, batches, facts, self._ranks, router)
 
     def _rollout_ratio(
         self, batches: Sequence[DeviceBatch], old: list[Tensor] | None, rollouts: int
@@ -127,12 +132,15 @@ class Trainer:
         """`[R]` mean log-ratio before the update, where the objective asks and it is not 0."""
         if old is None or not self._objective.per_rollout:
             return None
-        logp = torch.cat(self._policy.logprobs(batches))
-        index = torch.cat([b.rollout for b in batches])
-        return rollout_log_ratios(logp, torch.cat(old), index, rollouts)[0]
+        counted = torch.cat([torch.full_like(b.rollout, b.is_counted, dtype=torch.bool) for b in batches])
+        logp, before, rollout = (
+            torch.cat(parts)[counted]
+            for parts in (self._policy.logprobs(batches), old, [b.rollout for b in batches])
+        )
+        return rollout_log_ratios(logp, before, rollout, rollouts, self._ranks.sum)[0]
 
     def _prepare(self, samples: Sequence[Sample], *, version: int) -> tuple[list[DeviceBatch], Tensor]:
-        """Micro-batches, and `[R]` trained tokens of each rollout."""
+        """This rank's micro-batches, and `[R]` trained tokens of each rollout of the whole batch."""
         if not self._config.routing_replay:
             samples = [replace(s, routes=None) for s in samples]
         packed, rollouts = pack(
@@ -140,11 +148,14 @@ class Trainer:
             max_tokens=self._config.micro_batch_tokens,
             version=version,
             packed=self._config.packing,
+            multiple=self._ranks.context_size,
         )
-        batches = [to_device(p, self._device, self._dtype) for p in packed]
-        index = torch.cat([b.rollout for b in batches])
-        counts = torch.zeros(rollouts, device=self._device, dtype=self._dtype)
-        return batches, counts.index_add(0, index, torch.ones_like(index, dtype=self._dtype))
+        batches = [
+            to_device(p, self._device, self._precise, context=self._ranks.context, is_counted=is_counted)
+            for p, is_counted in self._ranks.share(packed)
+        ]
+        counts = np.bincount(np.concatenate([p.rollout for p in packed]), minlength=rollouts)
+        return batches, torch.from_numpy(counts).to(self._device, self._precise)
 
     def _coverage(self, samples: Sequence[Sample]) -> float:
         replays = self._config.routing_replay and self._routers
@@ -171,16 +182,27 @@ class Trainer:
     def score(self, sample: Sample) -> NDArray[np.float32]:
         """`[m]` log-probabilities of the sample's masked tokens, in order, under the current weights."""
         batches, _ = self._prepare([sample], version=0)
-        return torch.cat(self._policy.logprobs(batches)).cpu().numpy()
+        scored = zip(self._policy.logprobs(batches), batches, strict=True)
+        mine = [logp.cpu() for logp, batch in scored if batch.is_counted]
+        return torch.cat([part for parts in self._ranks.gather(mine) for part in parts]).float().numpy()
 
     def export(self, path: Path) -> None:
         """Write the weights as one safetensors file in checkpoint names, atomically."""
-        write_weights(self._model, path)
+        tensors = whole_weights(self._model, self._ranks)
+        if self._ranks.rank == 0:
+            write_weights(tensors, path)
 
     def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
         """See `training.checkpoint`; `state` must be JSON."""
-        save_checkpoint(directory, self._model, self._optimizer, state, model_dir=self._spec.model_dir)
+        save_checkpoint(
+            directory,
+            self._model,
+            self._optimizer,
+            state,
+            model_dir=self._spec.model_dir,
+            ranks=self._ranks,
+        )
 
     def load_checkpoint(self, directory: Path) -> dict[str, Any]:
         """Continue from a checkpoint; its `state`. The reference stays the model's own weights."""
-        return load_checkpoint(directory, self._model, self._optimizer)
+        return load_checkpoint(directory, self._model, self._optimizer, self._ranks)

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from lego_core.algorithms.correction import rollout_correction
 from lego_core.algorithms.objective import Objective, PolicyLoss, policy_loss
 from lego_core.config import TrainConfig
 from lego_core.training.logprobs import DeviceBatch, TokenScores
+from lego_core.training.ranks import Ranks
 from lego_core.training.routing_replay import RouterAgreement
 from lego_core.training.scorer import Scorer
 
@@ -36,9 +38,10 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pass:
-    """What one pass measured; lists are by micro-batch."""
+    """What one pass measured."""
 
     scores: list[TokenScores]
+    """By micro-batch of this rank."""
     loss: float
     kl: float
     clipped: float
@@ -51,26 +54,27 @@ def gradients(
     config: TrainConfig,
     batches: Sequence[DeviceBatch],
     facts: Facts,
+    ranks: Ranks,
     router: RouterAgreement | None = None,
 ) -> Pass:
-    """Add the gradients of the batch's loss to the model's; `router` collects agreement."""
+    """Add the gradients of the batch's loss to the model's; `router` collects agreement. `batches` are
+    this rank's, sums are over all ranks."""
     scores: list[TokenScores] = []
     losses: list[PolicyLoss] = []
     weights: list[Tensor] = []
     for i, batch in enumerate(batches):
-        with policy.bound(batch, router) as score:
+        with policy.bound(batch, router if batch.is_counted else None) as score:
             weight = objective.weights(facts.counts, batch.rollout)
+            weight = weight if batch.is_counted else torch.zeros_like(weight)
             loss = _loss(objective, config, batch, score.logp, weight, facts, i)
             loss.loss.backward()
         scores.append(TokenScores(logp=score.logp.detach(), entropy=score.entropy))
         losses.append(loss)
         weights.append(weight.sum())
-    return Pass(
-        scores=scores,
-        loss=sum(float(x.loss.detach()) for x in losses),
-        kl=sum(float(x.kl) for x in losses),
-        clipped=sum(float(x.clipped) for x in losses) / sum(float(w) for w in weights),
-    )
+    sums = [sum(float(x.loss.detach()) for x in losses), sum(float(x.kl) for x in losses)]
+    sums += [sum(float(x.clipped) for x in losses), sum(float(w) for w in weights)]
+    loss, kl, clipped, weight = ranks.sum(torch.tensor(sums, dtype=torch.float64)).tolist()
+    return Pass(scores=scores, loss=loss, kl=kl, clipped=clipped / weight)
 
 
 def _loss(

@@ -27,7 +27,10 @@ def test_agreement_is_what_numpy_says(pairs):
     new, old = np.array(pairs).T
     got = agreement(torch.tensor(new), torch.tensor(old))
     assert got.mean_abs_dlogp == pytest.approx(np.abs(new - old).mean(), rel=1e-9)
+    assert got.mean_abs_dp == pytest.approx(np.abs(np.exp(new) - np.exp(old)).mean(), rel=1e-9, abs=1e-12)
     assert got.k3 >= 0
+    if np.std(new) > 1e-4 and np.std(old) > 1e-4:
+        assert got.pearson_r_logp == pytest.approx(np.corrcoef(new, old)[0, 1], rel=1e-6, abs=1e-9)
     if np.std(np.exp(new)) > 1e-4 and np.std(np.exp(old)) > 1e-4:
         assert got.pearson_r == pytest.approx(np.corrcoef(np.exp(new), np.exp(old))[0, 1], rel=1e-6, abs=1e-9)
 

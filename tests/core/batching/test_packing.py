@@ -66,3 +66,21 @@ def test_a_sample_without_routes_beside_one_with_them_routes_natively():
     batches, _ = pack([sample("r0", 5), sample("r1", 5, routed=False)], max_tokens=100)
     assert (batches[0].routes[1] == -1).all()
     assert (batches[0].routes[0] >= 0).any()
+
+
+@given(LENGTHS, st.integers(2, 4))
+def test_a_packed_row_can_be_cut_into_equal_slices_and_trains_the_same_tokens(lengths, slices):
+    samples = [sample(f"r{i % 3}", n) for i, n in enumerate(lengths)]
+    plain, _ = pack(samples, max_tokens=100, packed=True)
+    filled, _ = pack(samples, max_tokens=100, packed=True, multiple=slices)
+    for one, other in zip(plain, filled, strict=True):
+        length = one.ids.shape[1]
+        assert other.ids.shape[1] == -(-length // slices) * slices
+        assert (other.ids[:, :length] == one.ids).all()
+        assert not other.mask[:, length:].any()
+        assert (other.routes[:, length:] == -1).all()
+        assert (other.predictor == one.predictor).all()
+        assert (other.targets == one.targets).all()
+        assert sorted(row for p in other.paths for row in p.rows[p.start :]) == list(
+            range(other.ids.shape[1])
+        )

@@ -14,7 +14,7 @@ from lego_core.config import TrainConfig
 from lego_core.errors import CheckpointError, TrainingError
 from lego_core.inference.canary import reference_logprobs
 from lego_core.training.ray_trainer import start_trainer
-from lego_core.training.trainer import TrainerSpec
+from lego_core.training.trainer import Trainer, TrainerSpec
 from lego_harness.errors import UsageError
 from tests.support.samples import random_sample
 from tests.support.tiny_model import build_random_model
@@ -73,3 +73,25 @@ async def test_a_probe_is_scored_as_the_weights_at_hand_would(ray_session, tmp_p
     scored = await trainer.score(sample)
     assert np.abs(scored - reference_logprobs(model, sample.ids[:10], sample.ids[10:])).max() < 1e-4
     trainer.close()
+
+
+async def test_ranks_answer_as_one_trainer_and_a_dead_one_ends_the_call(ray_session, tmp_path):
+    model_dir = build_random_model(tmp_path / "model", hidden=32)
+    config = TrainConfig(num_ranks=2, expert_parallel=2, packing=True)
+    ranks = await start_trainer(replace(spec(model_dir), config=config))
+    samples = [random_sample("a"), random_sample("b", seed=1, advantage=-1.0), random_sample("c", 60)]
+    alone = Trainer(spec(model_dir))
+    many, one = await ranks.train_step(samples), alone.train_step(samples)
+    assert many.loss == pytest.approx(one.loss, abs=1e-6)
+    assert many.grad_norm == pytest.approx(one.grad_norm, rel=1e-4)
+    assert await ranks.score(samples[2]) == pytest.approx(alone.score(samples[2]), abs=1e-5)
+    await ranks.save_checkpoint(tmp_path / "c", {"step": 1})
+    assert alone.load_checkpoint(tmp_path / "c") == {"step": 1}
+    with pytest.raises(CheckpointError, match=r"^checkpoint .* exists already"):
+        await ranks.save_checkpoint(tmp_path / "c", {"step": 1})
+    with pytest.raises(TrainingError, match=r"^an empty batch was given"):
+        await ranks.train_step([])
+    os.kill(ranks.pid, signal.SIGKILL)
+    with pytest.raises(TrainingError, match="the trainer process died; resume"):
+        await asyncio.wait_for(ranks.train_step(samples), 60)
+    ranks.close()

@@ -1,0 +1,61 @@
+"""The process of one trainer rank: a `Trainer` behind Ray, and how the ranks find each other.
+
+Made empty, so that a model that does not load is an answer and not a death. Calls run one at a time,
+in order. Knows no controller.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]
+
+from lego_core.training.ranks import ALONE, Ranks, join_ranks
+from lego_core.training.trainer import Trainer, TrainerSpec
+from lego_core.types import Sample, TrainMetrics
+
+Address = tuple[str, int]
+
+
+class TrainerActor:
+    """One rank; every method but `offer_store` is called on all of them."""
+
+    _trainer: Trainer
+    _store: TCPStore
+
+    def offer_store(self) -> Address:
+        """Open what the ranks meet at, on this node and a free port; of the first rank."""
+        host = ray.util.get_node_ip_address()
+        self._store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
+        return host, self._store.port
+
+    def start(self, spec: TrainerSpec, rank: int, store: Address | None) -> int:
+        """Load the model, or this rank's part of it when all have met at `store`; the process id."""
+        self._trainer = Trainer(spec, ALONE if store is None else self._join(spec, rank, store))
+        return os.getpid()
+
+    def _join(self, spec: TrainerSpec, rank: int, store: Address) -> Ranks:
+        if rank > 0:
+            self._store = TCPStore(*store, is_master=False)
+        return join_ranks(spec.config, rank, self._store)
+
+    def train_step(self, samples: Sequence[Sample], step: int) -> TrainMetrics:
+        return self._trainer.train_step(samples, step)
+
+    def score(self, sample: Sample) -> NDArray[np.float32]:
+        return self._trainer.score(sample)
+
+    def export(self, path: Path) -> None:
+        self._trainer.export(path)
+
+    def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
+        self._trainer.save_checkpoint(directory, state)
+
+    def load_checkpoint(self, directory: Path) -> dict[str, Any]:
+        return self._trainer.load_checkpoint(directory)
