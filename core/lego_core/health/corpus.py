@@ -18,6 +18,8 @@ from lego_core.health.series import Series, as_column
 Floats = NDArray[np.float64]
 Curve = Callable[[Floats], Floats]
 """Steps `[n]` from 0 → level in [0, 1]."""
+SHARES = {"truncated", "malformed", "silent", "dominated", "ungraded"}
+"""Symptoms that are shares of a step's rollouts or calls."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,14 +57,19 @@ class Replica:
             "graded": np.full(self.n, count),
             "rollouts": np.full(self.n, count),
         }
-        columns |= {
-            name: curve(steps) * np.exp(rng.normal(0, 0.05, self.n)) for name, curve in self.symptoms.items()
-        }
+        columns |= {name: self._symptom(rng, name, curve(steps)) for name, curve in self.symptoms.items()}
         return Series(
             steps=np.arange(1, self.n + 1),
             columns={name: as_column(values.tolist()) for name, values in columns.items()},
             resumed=self.resumed,
         )
+
+    def _symptom(self, rng: np.random.Generator, name: str, level: Floats) -> Floats:
+        """`[n]` with the noise that its metric has: a share counts rollouts and never passes 1."""
+        if name in SHARES:
+            count = self.groups * self.group_size
+            return rng.binomial(count, level) / count
+        return level * np.exp(rng.normal(0, 0.05, self.n))
 
     def _rollouts(self, rng: np.random.Generator, level: Floats) -> tuple[Floats, Floats]:
         """Mean reward `[n]` and share of groups without variance `[n]`."""
