@@ -1,11 +1,19 @@
-"""Docker tests need an engine: without one they are skipped with the reason, unless the caller insists."""
+"""Docker tests need an engine: without one they are skipped with the reason, unless the caller insists.
+Programs under test can be interrupted, however the suite itself was started."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 
 import pytest
+
+
+def pytest_configure() -> None:
+    # A shell's background job ignores SIGINT, and so would every program that it starts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
