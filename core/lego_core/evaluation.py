@@ -26,9 +26,12 @@ from lego_core.store.writer import RunWriter
 from lego_core.types import HeldoutRecord
 from lego_harness.types import Trajectory
 
+WEIGHTS_FILE = "model.safetensors"
+"""Of a checkpoint, as `training/checkpoint.py` writes it: an engine takes nothing else from there."""
+
 
 class EvaluationEngine(Protocol):
-    """The engine that evaluations have for themselves."""
+    """The engine that evaluations have for themselves; starts with version 0."""
 
     async def publish(self, weights: Path, version: int) -> None: ...
 
@@ -43,8 +46,6 @@ class Evaluator:
     writer: RunWriter
     engine: EvaluationEngine | None = None
     """None: `rollouts` are sampled by the training engines."""
-    model_dir: Path = Path()
-    """Version 0."""
     pending: set[int] = field(default_factory=set[int])
     """Steps whose evaluation has begun or waits; their checkpoints are needed."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -61,7 +62,7 @@ class Evaluator:
         """Evaluations that were due and have no result, as far as their weights are still there."""
         steps = range(progress.committed + 1) if self.engine else [progress.committed]
         due = [step for step in steps if self.is_due(step) and step not in progress.evaluated]
-        return [step for step in due if step == progress.committed or self._weights(step).is_dir()]
+        return [step for step in due if step in (0, progress.committed) or self._weights(step).exists()]
 
     async def evaluate(self, step: int, group: asyncio.TaskGroup) -> None:
         """Evaluate the version of `step`: as a task of `group` with an engine of its own, else at once."""
@@ -75,11 +76,12 @@ class Evaluator:
     async def _publish_and_run(self, engine: EvaluationEngine, step: int) -> None:
         async with self._turn:
             self.writer.event("evaluation", step=step)
-            await engine.publish(self._weights(step), step)
+            if step:
+                await engine.publish(self._weights(step), step)
             await self._run(step)
 
     def _weights(self, step: int) -> Path:
-        return self.writer.layout.checkpoint(step) if step else self.model_dir
+        return self.writer.layout.checkpoint(step) / WEIGHTS_FILE
 
     async def _run(self, step: int) -> None:
         clock = asyncio.get_running_loop().time

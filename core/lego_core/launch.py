@@ -115,7 +115,7 @@ async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend, engin
             rollouts=rollouts,
             trainer=cluster.trainer,
             engine=cluster.engines,
-            evaluator=_evaluator(recipe, source, rollouts, writer, cluster.evaluation, model_dir),
+            evaluator=_evaluator(recipe, source, rollouts, writer, cluster.evaluation),
             writer=writer,
             quarantine=quarantine,
             weights=scratch / "weights",
@@ -129,7 +129,6 @@ def _evaluator(
     rollouts: RecordedRollouts,
     writer: RunWriter,
     apart: Evaluation | None,
-    model_dir: Path,
 ) -> Evaluator:
     return Evaluator(
         recipe=recipe,
@@ -137,7 +136,6 @@ def _evaluator(
         rollouts=replace(rollouts, rollouts=apart.rollouts) if apart else rollouts,
         writer=writer,
         engine=apart.engine if apart else None,
-        model_dir=model_dir,
     )
 
 

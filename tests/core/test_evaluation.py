@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from lego_core.evaluation import Evaluator
+from lego_core.evaluation import EvaluationEngine, Evaluator
 from lego_core.resume import Progress
 from lego_core.rollouts.recorded import RecordedRollouts
 from lego_core.simulation.parts import MemoryStore
 from lego_core.simulation.schedule import Outcome, Schedule, simulate
 from lego_core.store import RunLayout
+from lego_core.together import task_group
 from lego_harness.rollout import RolloutSpec
 from tests.support.controller_program import (
     RememberingTrainer,
@@ -88,18 +90,58 @@ def test_after_a_kill_the_evaluations_still_due_are_done_as_far_as_their_weights
     tmp_path: Path, has_engine: bool, committed: int, checkpoints: tuple[int, ...], expected: list[int]
 ) -> None:
     """One every 3 steps; only that of step 0 has its result."""
+    store = store_with(tmp_path, checkpoints)
+    evaluator = example_evaluator(store, RememberingTrainer() if has_engine else None)
+    assert evaluator.missing(progress(committed, evaluated=frozenset({0}))) == expected
+
+
+def test_a_checkpoint_without_weights_is_not_evaluated_and_version_0_needs_none(tmp_path: Path) -> None:
+    store = store_with(tmp_path, (3, 7))
+    (store.layout.checkpoint(3) / "model.safetensors").unlink()
+    evaluator = example_evaluator(store, RememberingTrainer())
+    assert evaluator.missing(progress(7, evaluated=frozenset())) == [0]
+
+
+class _Engine:
+    def __init__(self) -> None:
+        self.published: list[tuple[Path, int]] = []
+
+    async def publish(self, weights: Path, version: int) -> None:
+        self.published.append((weights, version))
+
+
+async def test_an_evaluation_engine_is_given_the_weights_alone_and_none_where_it_has_them(
+    tmp_path: Path,
+) -> None:
+    """A checkpoint's optimizer is twice as large as its weights."""
+    store, engine = store_with(tmp_path, (3,)), _Engine()
+    evaluator = example_evaluator(store, engine)
+    async with task_group() as group:
+        for step in (0, 3):
+            await evaluator.evaluate(step, group)
+    assert [record.step for record in store.heldout] == [0, 3]
+    assert engine.published == [(store.layout.checkpoint(3) / "model.safetensors", 3)]
+
+
+def store_with(root: Path, checkpoints: Sequence[int]) -> MemoryStore:
     store = MemoryStore()
-    store.layout = RunLayout(root=tmp_path)
+    store.layout = RunLayout(root=root)
     for step in checkpoints:
         store.layout.checkpoint(step).mkdir(parents=True)
-    evaluator = Evaluator(
+        for name in ("model.safetensors", "optimizer.pt"):
+            (store.layout.checkpoint(step) / name).touch()
+    return store
+
+
+def example_evaluator(store: MemoryStore, engine: EvaluationEngine | None) -> Evaluator:
+    return Evaluator(
         recipe=example_recipe(),
         source=example_source(example_recipe()),
         rollouts=RecordedRollouts(rollouts=ScriptedRollouts(), store=store, stored={}),
         writer=cast(Any, store),
-        engine=RememberingTrainer() if has_engine else None,
+        engine=engine,
     )
-    progress = Progress(
-        committed=committed, checkpoint=None, missing_record=None, stored=(), evaluated=frozenset({0})
-    )
-    assert evaluator.missing(progress) == expected
+
+
+def progress(committed: int, *, evaluated: frozenset[int]) -> Progress:
+    return Progress(committed=committed, checkpoint=None, missing_record=None, stored=(), evaluated=evaluated)

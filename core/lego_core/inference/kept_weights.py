@@ -1,8 +1,8 @@
 """The weights an engine served last, kept where its next process finds them.
 
-One engine's folder holds at most one entry, `weights/SEQUENCE-VERSION`, a file or a folder of checkpoint
-names. Invariant: what `latest` names is whole, and stays what it was though the trainer writes to the path
-it came from. Costs no space while trainer and engine share a file system: the files are hard links.
+One engine's folder holds at most one file, `weights/SEQUENCE-VERSION`, in checkpoint names. Invariant:
+what `latest` names is whole, and stays what it was though the trainer writes to the path it came from or
+removes it. Costs no space while trainer and engine share a file system: the file is a hard link.
 """
 
 from __future__ import annotations
@@ -19,19 +19,16 @@ class KeptWeights:
         self._folder = folder / "weights"
 
     def keep(self, path: Path, version: int) -> None:
-        """Keep `path` as policy `version`, and nothing older. Raises OSError."""
+        """Keep the file `path` as policy `version`, and nothing older. Raises OSError."""
         self._folder.mkdir(exist_ok=True)
         older = self._entries()
         sequence = _sequence(older[-1]) + 1 if older else 0
         unfinished = self._folder / "unfinished"
-        _remove(unfinished)  # of a process that ended meanwhile
-        if path.is_dir():
-            shutil.copytree(path, unfinished, copy_function=_link)
-        else:
-            _link(path, unfinished)
+        unfinished.unlink(missing_ok=True)  # of a process that ended meanwhile
+        _link(path, unfinished)
         unfinished.rename(self._folder / f"{sequence}-{version}")
         for entry in older:
-            _remove(entry)
+            entry.unlink()
 
     def latest(self) -> tuple[Path, int] | None:
         """What was kept last and its policy version; None before the first."""
@@ -47,15 +44,8 @@ def _sequence(entry: Path) -> int:
     return int(entry.name.partition("-")[0])
 
 
-def _link(source: str | Path, target: str | Path) -> None:
+def _link(source: Path, target: Path) -> None:
     try:
-        os.link(Path(source).resolve(), target)
+        os.link(source.resolve(), target)
     except OSError:  # another file system, or one without links
         shutil.copy(source, target)
-
-
-def _remove(entry: Path) -> None:
-    if entry.is_dir():
-        shutil.rmtree(entry)
-    else:
-        entry.unlink(missing_ok=True)

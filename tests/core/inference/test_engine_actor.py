@@ -44,7 +44,7 @@ async def test_the_next_process_answers_once_it_holds_what_was_published_last(tm
     spec = EngineSpec(model_dir=model_dir, config=EngineConfig(dtype="float32", max_model_len=256))
     first = EngineActor(TorchEngine, spec, tmp_path)
     await first.start()
-    await first.publish(perturbed_copy(model_dir, tmp_path / "changed"), 7)
+    await first.publish(perturbed_copy(model_dir, tmp_path / "changed") / "model.safetensors", 7)
     before = await first.generate(request("a", sampled=20))
 
     restarted = EngineActor(TorchEngine, spec, tmp_path)

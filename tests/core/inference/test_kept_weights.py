@@ -25,18 +25,20 @@ def test_what_was_kept_last_is_found_by_the_next_process_and_stays_what_it_was(t
     assert [entry.name for entry in (tmp_path / "weights").iterdir()] == ["2-4"]
 
 
-def test_a_checkpoint_folder_is_kept_with_all_its_files(tmp_path: Path) -> None:
+def test_a_folder_is_no_weights_and_nothing_in_it_is_copied(tmp_path: Path) -> None:
+    """A checkpoint has its optimizer beside its weights, twice as large."""
     (tmp_path / "checkpoint").mkdir()
-    (tmp_path / "checkpoint" / "a.safetensors").write_text("a")
-    KeptWeights(tmp_path).keep(tmp_path / "checkpoint", 0)
-    path, _ = KeptWeights(tmp_path).latest() or (Path(), -1)
-    assert [(file.name, file.read_text()) for file in path.iterdir()] == [("a.safetensors", "a")]
+    (tmp_path / "checkpoint" / "optimizer.pt").write_text("large")
+    with pytest.raises(OSError, match="checkpoint"):
+        KeptWeights(tmp_path).keep(tmp_path / "checkpoint", 3)
+    assert list((tmp_path / "weights").iterdir()) == []
 
 
 def test_what_a_process_left_half_kept_is_passed_over(tmp_path: Path) -> None:
     """Between keeping one and removing the other, and amid writing the next."""
     for name in ("0-1", "1-2", "unfinished"):
-        (tmp_path / "weights" / name).mkdir(parents=True)
+        (tmp_path / "weights").mkdir(exist_ok=True)
+        (tmp_path / "weights" / name).write_text(name)
     assert KeptWeights(tmp_path).latest() == (tmp_path / "weights" / "1-2", 2)
     (tmp_path / "exported").write_text("weights 3")
     KeptWeights(tmp_path).keep(tmp_path / "exported", 3)
