@@ -154,12 +154,11 @@ class Controller:
         return is_regular or self.evaluator.needs_checkpoint(step)
 
     async def _commit(self, record: StepRecord) -> None:
-        """Write the checkpoint that makes a step count, with what was under way beside it."""
+        """Write the checkpoint that makes a step count."""
         directory = self.writer.layout.checkpoint(record.step)
         state = {
             RECORD_KEY: asdict(record),
             ORDER_KEY: self.source.order(record.step),
-            "in_flight": sorted(self.rollouts.in_flight),
             **self.quarantine.state(),
         }
         await self.trainer.save_checkpoint(directory, state)
@@ -169,8 +168,11 @@ class Controller:
                 shutil.rmtree(old)
 
     async def _publish(self, version: int) -> None:
+        """Nothing is recorded meanwhile. It waits for no rollout, and where it fails the run ends."""
         await self.trainer.export(self.weights)
+        self.rollouts.proven.clear()
         await self.engine.publish(self.weights, version)
+        self.rollouts.proven.set()
 
     async def _collect(self, step: int) -> Groups:
         """The groups of a step, once all of its rollouts have ended and are stored."""

@@ -26,7 +26,7 @@ from lego_core.inference.choose import pick_engine
 from lego_core.inputs import prepare_model, prepare_tasks
 from lego_core.leftovers import end_leftovers, mark_this_launch
 from lego_core.resume import find_progress, require_same_order
-from lego_core.rollouts.recorded import RecordedRollouts, group_attempts
+from lego_core.rollouts.recorded import RecordedRollouts, group_attempts, open_gate
 from lego_core.rollouts.source import RolloutSource
 from lego_core.run_quarantine import RunQuarantine
 from lego_core.store.reader import RunReader
@@ -133,7 +133,7 @@ def _evaluator(
     return Evaluator(
         recipe=recipe,
         source=source,
-        rollouts=replace(rollouts, rollouts=apart.rollouts) if apart else rollouts,
+        rollouts=replace(rollouts, rollouts=apart.rollouts, proven=open_gate()) if apart else rollouts,
         writer=writer,
         engine=apart.engine if apart else None,
     )

@@ -1,18 +1,20 @@
 """Rollouts that are in the store before they count.
 
 Owns the path from a spec to its recorded attempts. Invariants (law 8): a trajectory is stored before
-anybody is given it; a rollout that an interrupted run left finished is used and not sampled again, and
-one that had failed there is done again under a name of its own. Decides nothing about training.
+anybody is given it, and never while the weights that may have sampled it are not proven; a rollout that
+an interrupted run left finished is used and not sampled again, and one that had failed there is done
+again under a name of its own. Decides nothing about training.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from lego_core.together import together
-from lego_harness.errors import EngineError, SetupError
+from lego_harness.errors import EngineError, SetupError, UsageError
 from lego_harness.rollout import RolloutSpec
 from lego_harness.types import StopReason, Trajectory
 
@@ -41,6 +43,12 @@ class TrajectoryStore(Protocol):
     def append_trajectory(self, trajectory: Trajectory, *, step: int | None) -> None: ...
 
 
+def open_gate() -> asyncio.Event:
+    gate = asyncio.Event()
+    gate.set()
+    return gate
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordedRollouts:
     """`Rollouts`, recorded."""
@@ -49,8 +57,9 @@ class RecordedRollouts:
     store: TrajectoryStore
     stored: dict[str, Attempts]
     """Uncommitted trajectories of an interrupted run, by rollout; each is handed out once."""
-    in_flight: set[str] = field(default_factory=set[str])
-    """Rollouts that have begun, or wait for room to, and are not recorded yet."""
+    proven: asyncio.Event = field(default_factory=open_gate)
+    """Cleared while the engines hold weights that no probe has proven. What they sampled waits to be
+    recorded: a run that the probe ends would be resumed with it."""
 
     async def run(self, specs: Sequence[RolloutSpec], *, step: int | None) -> dict[str, Attempts]:
         """The attempts of every spec, by rollout. `step` is the one they are for, None in an
@@ -60,17 +69,27 @@ class RecordedRollouts:
 
     async def _run_one(self, spec: RolloutSpec, step: int | None) -> Attempts:
         attempts = self.stored.pop(spec.id, ())
+        _require_same_task(attempts, spec)
         if attempts and not attempts[-1].stop_reason.is_failure:
             return attempts
         if attempts:
             spec = replace(spec, id=f"{spec.id}~{len(attempts)}")
-        self.in_flight.add(spec.id)
         trajectory = await self.rollouts.run(spec)
+        await self.proven.wait()
         self.store.append_trajectory(trajectory, step=step)
-        self.in_flight.discard(spec.id)
         if trajectory.stop_reason is StopReason.FAILED_ENGINE:
             raise EngineError(f"rollout {spec.id} lost the engine: {trajectory.error}")
         return (*attempts, trajectory)
+
+
+def _require_same_task(attempts: Attempts, spec: RolloutSpec) -> None:
+    """Rollouts are named by their place, so that a name says nothing of the task."""
+    for other in (attempt for attempt in attempts if attempt.task_id != spec.task.id):
+        raise UsageError(
+            f"trajectories: {other.id} is of task {other.task_id!r}, expected {spec.task.id!r}: the tasks are "
+            "not those that this run was started with; bring the task pool back to what it was, or start a "
+            "new run"
+        )
 
 
 def require_graded(done: Sequence[Trajectory]) -> None:
