@@ -99,6 +99,28 @@ def taken(tmp_path: Path, one: dict[str, Any]) -> tuple[Any, ...]:
     return load_pool(tmp_path / "pool")
 
 
+def test_nothing_that_a_clone_configures_is_run(tmp_path: Path, clone: Path) -> None:
+    one, program = row(clone), tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/marker\nexit 1\n")
+    program.chmod(0o755)
+    blob = git(clone, "rev-parse", "v1.0:calc.py").strip()
+    (clone / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    for key, value in {
+        "core.repositoryformatversion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": str(clone),
+        "remote.origin.uploadpack": str(program),
+        "core.fsmonitor": str(program),
+        "log.showSignature": "true",
+        "gpg.program": str(program),
+    }.items():
+        git(clone, "config", key, value)
+    code, _ = imported(tmp_path, [one])
+    assert code == 2
+    assert not (tmp_path / "marker").exists()
+
+
 def test_an_image_that_is_named_is_asked_for(tmp_path: Path, clone: Path) -> None:
     (task,) = taken(tmp_path, row(clone, docker_image='x/"y":1'))
     assert task.surroundings.image == 'x/"y":1'

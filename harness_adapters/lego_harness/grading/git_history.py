@@ -1,46 +1,32 @@
 """The repository an agent sees: one commit, whatever history its project has.
 
-    task's .git (host only) ─ sealed_git ─▶ .git files: one commit of the same tree, the tag that
-                                            `describe` finds, nothing else
+    task's .git (host only) ─ git_view ─ sealed_git ─▶ .git files: one commit of the same tree, the tag that
+                                                       `describe` finds, nothing else
 
 The real `.git` never enters a sandbox, so that no future commit, stash, reflog or unreachable object can
 be found there; the same sealed repository stands in the grading sandbox for builds that ask git for a
-version. Invariants: what is handed out passed `audit`, else SetupError; git runs here on the task's own
-repository only, by plumbing that reads objects, without its configuration's hooks, filters and monitors;
-never on a `.git` that an agent or a set-up wrote: of what a set-up leaves, only names and bytes are looked at.
+version. Invariants: what is handed out passed `audit`, else SetupError; git reads the objects and names of the
+task's repository by a view of ours, and none of its configuration; it never runs on a `.git` that an agent or a
+set-up wrote: of what a set-up leaves, only names and bytes are looked at.
 See SWE-bench#465, where agents read the fix in future commits.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from lego_harness.errors import SetupError
+from lego_harness.grading.git import git_text as _git
+from lego_harness.grading.git import run_git
+from lego_harness.grading.git_view import view_of
 
-_ENV = {
-    "PATH": os.defpath,
-    "HOME": "/nonexistent",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_AUTHOR_NAME": "lego",
-    "GIT_AUTHOR_EMAIL": "lego@localhost",
-    "GIT_COMMITTER_NAME": "lego",
-    "GIT_COMMITTER_EMAIL": "lego@localhost",
-}
-_SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.directory=*")
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = false\n\tbare = false\n"
 _KEPT = ("HEAD", "config", "index", "packed-refs", "objects/pack/", "refs/heads/", "refs/tags/")
-_TIMEOUT_S = 300
-_STORED = re.compile(r"(^|/)objects/(pack/[^/]+\.pack|[0-9a-f]{2}/[0-9a-f]{38,}|info/alternates)$")
+STORED = re.compile(r"(^|/)objects/(pack/[^/]+\.pack|[0-9a-f]{2}/[0-9a-f]{38,}|info/alternates)$")
 """Where git keeps content: in the repository of a workspace, in a clone, a submodule or a bare repository."""
 
 
@@ -51,22 +37,26 @@ def sealed_git(workspace: Path) -> Mapping[str, bytes]:
     Raises SetupError where the repository cannot be read or the result holds more than one commit.
     """
     real = workspace / ".git"
-    if not real.is_dir():
+    if real.is_symlink() or not real.is_dir():
         if real.exists() or real.is_symlink():
             raise SetupError(
                 f"{real}: expected a folder; a linked worktree or submodule has its history elsewhere"
             )
         return {}
-    return sealed_commit(real, "HEAD")
+    try:
+        with view_of(real) as view:
+            return sealed_commit(view, "HEAD")
+    except SetupError as error:
+        raise SetupError(f"{real} cannot be sealed to one commit: {error}") from error
 
 
-def sealed_commit(real: Path, commit: str) -> dict[str, bytes]:
-    """The same of any commit of a trusted repository, whose git folder `real` is; raises SetupError."""
+def sealed_commit(view: Path, commit: str) -> dict[str, bytes]:
+    """The same of any commit that a view of a repository shows; raises SetupError."""
     with tempfile.TemporaryDirectory(prefix="lego-git-") as scratch:
         new = Path(scratch, ".git")
-        _seal(real, new, commit)
+        _seal(view, new, commit)
         if faults := list(audit(new)):
-            raise SetupError(f"{real}: the sealed repository holds more than one commit: {faults[0]}")
+            raise SetupError(f"the sealed repository holds more than one commit: {faults[0]}")
         return {f".git/{name}": (new / name).read_bytes() for name in sorted(_files(new))}
 
 
@@ -93,22 +83,22 @@ def other_history(given: Mapping[str, bytes], left: Mapping[str, bytes]) -> str:
 
     Refs, settings and the index name objects and hold none: without one there is nothing to read.
     """
-    stores = [{path: files[path] for path in files if _STORED.search(path)} for files in (given, left)]
+    stores = [{path: files[path] for path in files if STORED.search(path)} for files in (given, left)]
     return min((path for path, _ in stores[0].items() ^ stores[1].items()), default="")
 
 
-def _seal(real: Path, new: Path, base: str) -> None:
+def _seal(view: Path, new: Path, base: str) -> None:
     """Copy the objects of the base's tree, commit them anew, set the branch, the tag and the index."""
-    tree = _git(real, "rev-parse", "--verify", f"{base}^{{tree}}").strip()
-    date = _git(real, "log", "-1", "--format=%ct +0000", base).strip()
+    tree = _git(view, "rev-parse", "--verify", f"{base}^{{tree}}").strip()
+    date = _git(view, "log", "-1", "--format=%ct +0000", base).strip()
     _git(new, "init", "--quiet", "--initial-branch=main", "--template=")
-    objects = _git(real, "rev-list", "--objects", "--no-object-names", tree)
-    pack = run_git(real, ["pack-objects", "--quiet", "--stdout"], objects.encode())
+    objects = _git(view, "rev-list", "--objects", "--no-object-names", tree)
+    pack = run_git(view, ["pack-objects", "--quiet", "--stdout"], objects.encode())
     run_git(new, ["index-pack", "--stdin", "--fix-thin"], pack)
     dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
     commit = run_git(new, ["commit-tree", tree, "-m", "Base"], b"", dates).decode().strip()
     _git(new, "update-ref", "refs/heads/main", commit)
-    if tag := _described(real, base):
+    if tag := _described(view, base):
         _git(new, "update-ref", f"refs/tags/{tag}", commit)
     _git(new, "read-tree", "main")
     _git(new, "repack", "-adq")
@@ -117,10 +107,10 @@ def _seal(real: Path, new: Path, base: str) -> None:
         _remove(new / empty)
 
 
-def _described(real: Path, base: str) -> str:
+def _described(view: Path, base: str) -> str:
     """The nearest tag: a build that derives its version from git finds the one it would have found."""
     try:
-        return _git(real, "describe", "--tags", "--abbrev=0", base).strip()
+        return _git(view, "describe", "--tags", "--abbrev=0", base).strip()
     except SetupError:
         return ""
 
@@ -138,27 +128,3 @@ def _remove(path: Path) -> None:
         path.rmdir()
     else:
         path.unlink(missing_ok=True)
-
-
-def _git(git: Path, *arguments: str) -> str:
-    return run_git(git, list(arguments), b"").decode("utf-8", "replace")
-
-
-def run_git(git: Path, arguments: list[str], stdin: bytes, env: Mapping[str, str] | None = None) -> bytes:
-    """What git prints, on a trusted repository and no work tree; raises SetupError with its last word."""
-    command = ["git", *_SAFE, "--git-dir", str(git), *arguments]
-    try:
-        done = subprocess.run(
-            command,
-            input=stdin,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            env={**_ENV, **(env or {})},
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SetupError(f"git {arguments[0]} on {git}: {error}") from error
-    if done.returncode != 0:
-        said = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["nothing"])[-1]
-        raise SetupError(f"git {arguments[0]} on {git} ended with {done.returncode}: {said}")
-    return done.stdout

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import posixpath
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -20,7 +19,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from lego_harness.errors import SetupError, UsageError
-from lego_harness.grading.git_history import run_git, sealed_commit
+from lego_harness.grading.git import run_git
+from lego_harness.grading.git_history import sealed_commit
+from lego_harness.grading.git_view import view_of
 from lego_harness.grading.listed import FILE, Names
 from lego_harness.sandbox.base import MAX_EXPORT_BYTES, MAX_EXPORT_FILES
 from lego_harness.text import one_line
@@ -79,20 +80,19 @@ def task_files(wanted: Instance, clones: Path) -> tuple[dict[str, bytes], str]:
     """The files of the instance's task folder, and in words what of it was left out; raises UsageError."""
     git = _clone(wanted.repo, clones)
     try:
-        with tempfile.TemporaryDirectory(prefix="lego-import-") as scratch:
-            return _task_files(wanted, git, Path(scratch))
+        with view_of(git) as view:
+            return _task_files(wanted, view)
     except SetupError as error:
         raise UsageError(str(error)) from error
 
 
-def _task_files(wanted: Instance, git: Path, scratch: Path) -> tuple[dict[str, bytes], str]:
-    objects = _own_objects(git, scratch)
+def _task_files(wanted: Instance, git: Path) -> tuple[dict[str, bytes], str]:
     base = f"{wanted.base_commit}^{{commit}}"
-    _patched(git, base, "patch", wanted.patch, objects)
-    tested = _patched(git, base, "test_patch", wanted.test_patch, objects)
-    changed = run_git(git, ["diff-tree", "-r", "-z", "--name-only", base, tested], b"", objects)
+    _patched(git, base, "patch", wanted.patch)
+    tested = _patched(git, base, "test_patch", wanted.test_patch)
+    changed = run_git(git, ["diff-tree", "-r", "-z", "--name-only", base, tested], b"")
     folder = _test_folder([name for name in changed.decode("utf-8", "replace").split("\0") if name])
-    repo, tests = _tree(git, base, objects), _tree(git, tested, objects)
+    repo, tests = _tree(git, base), _tree(git, tested)
     listed, note = _listed(wanted, f"{folder}/")
     inner = {name.removeprefix(f"{folder}/"): tests[name] for name in tests if name.startswith(f"{folder}/")}
     parts: dict[str, Mapping[str, bytes]] = {
@@ -113,25 +113,14 @@ def _clone(repo: str, clones: Path) -> Path:
     raise UsageError(f"no clone of {repo} in {clones}: git clone https://github.com/{repo} {clones / repo}")
 
 
-def _own_objects(git: Path, scratch: Path) -> dict[str, str]:
-    """Settings under which git reads the clone's objects and writes elsewhere."""
-    (scratch / "objects").mkdir()
-    return {
-        "GIT_INDEX_FILE": str(scratch / "index"),
-        "GIT_OBJECT_DIRECTORY": str(scratch / "objects"),
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(git / "objects"),
-        "GIT_NO_LAZY_FETCH": "1",
-    }
-
-
-def _patched(git: Path, base: str, column: str, patch: str, objects: Mapping[str, str]) -> str:
+def _patched(git: Path, base: str, column: str, patch: str) -> str:
     """The tree that a patch makes of a commit; raises UsageError where it does not apply."""
-    run_git(git, ["read-tree", base], b"", objects)
+    run_git(git, ["read-tree", base], b"")
     try:
-        run_git(git, ["apply", "--cached", "--whitespace=nowarn", "-"], patch.encode(), objects)
+        run_git(git, ["apply", "--cached", "--whitespace=nowarn", "-"], patch.encode())
     except SetupError as error:
         raise UsageError(f"{column} does not apply to {base.partition('^')[0]}: {error}") from error
-    return run_git(git, ["write-tree"], b"", objects).decode().strip()
+    return run_git(git, ["write-tree"], b"").decode().strip()
 
 
 def _test_folder(changed: list[str]) -> str:
@@ -149,9 +138,9 @@ def _above_tests(name: str) -> str:
     return "" if at is None else "/".join(parts[: at + 1])
 
 
-def _tree(git: Path, tree: str, objects: Mapping[str, str]) -> dict[str, bytes]:
+def _tree(git: Path, tree: str) -> dict[str, bytes]:
     """Regular files of a tree, and links to them as copies; raises UsageError beyond what can be graded."""
-    listing = run_git(git, ["ls-tree", "-r", "-l", "-z", "--full-tree", tree], b"", objects)
+    listing = run_git(git, ["ls-tree", "-r", "-l", "-z", "--full-tree", tree], b"")
     entries = [line.partition("\t")[::2] for line in listing.decode("utf-8", "replace").split("\0") if line]
     told = [(*about.split(), name) for about, name in entries]
     blobs = {name: (mode, sha, int(size)) for mode, kind, sha, size, name in told if kind == "blob"}
@@ -160,7 +149,7 @@ def _tree(git: Path, tree: str, objects: Mapping[str, str]) -> dict[str, bytes]:
             f"its tree has {len(blobs)} files, expected at most {MAX_EXPORT_FILES} files and {MAX_EXPORT_BYTES} bytes"
         )
     wanted = "".join(f"{sha}\n" for _, sha, _ in blobs.values()).encode()
-    contents = _contents(run_git(git, ["cat-file", "--batch"], wanted, objects), len(blobs))
+    contents = _contents(run_git(git, ["cat-file", "--batch"], wanted), len(blobs))
     raw = dict(zip(blobs, contents, strict=True))
     links = {name for name, (mode, _, _) in blobs.items() if mode == "120000"}
     pointed = {name: _target(name, raw[name]) for name in links}

@@ -105,7 +105,7 @@ def test_a_repository_that_cannot_be_sealed_fails_the_set_up(tmp_path: Path) -> 
         sealed_git(linked)
     empty = tmp_path / "empty"
     (empty / ".git").mkdir(parents=True)
-    with pytest.raises(SetupError, match="git rev-parse"):
+    with pytest.raises(SetupError, match=r"empty/\.git cannot be sealed to one commit: git rev-parse"):
         sealed_git(empty)
 
 

@@ -25,7 +25,7 @@ def _leak(task: Task) -> str:
     try:
         sealed_git(task.workspace)
     except SetupError as error:
-        return f"its git history cannot be sealed to one commit: {error}"
+        return str(error)
     files = workspace_files(task)
     hidden = {
         data: name
