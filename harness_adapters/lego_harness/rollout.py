@@ -25,7 +25,8 @@ from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.session import Session
 from lego_harness.sandbox.base import Phase, Sandbox, SandboxBackend, SandboxSpec
 from lego_harness.tasks.folder import workspace_files
-from lego_harness.tasks.surroundings import set_up, surrounded
+from lego_harness.tasks.set_up import set_up
+from lego_harness.tasks.surroundings import surrounded
 from lego_harness.types import (
     Budget,
     Finding,
@@ -96,7 +97,7 @@ class RolloutRunner:
             files = {**facts.before, **sealed_git(spec.task.workspace)}
             wanted = await surrounded(self._sandbox_spec(files, session), spec.task, is_setup=True)
             async with self._backend.open(wanted) as sandbox:
-                await self._set_up(sandbox, spec.task, facts)
+                await self._set_up(sandbox, spec.task, files, facts)
                 stopwatch.lap("sandbox_setup")
                 await self._race(spec, sandbox, session, facts)
                 stopwatch.lap("agent")
@@ -119,9 +120,9 @@ class RolloutRunner:
             limits=self._adapter.limits,
         )
 
-    async def _set_up(self, sandbox: Sandbox, task: Task, facts: Facts) -> None:
+    async def _set_up(self, sandbox: Sandbox, task: Task, files: Mapping[str, bytes], facts: Facts) -> None:
         """The task's own set-up: what it leaves is what the agent was given."""
-        left = await set_up(sandbox, task, then=Phase.AGENT)
+        left = await set_up(sandbox, task, given=files, then=Phase.AGENT)
         facts.before = facts.before if left is None else left
 
     async def _race(self, spec: RolloutSpec, sandbox: Sandbox, session: Session, facts: Facts) -> None:

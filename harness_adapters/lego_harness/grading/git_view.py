@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,7 +34,7 @@ _MAX_FILES = 2**20
 
 
 @contextmanager
-def view_of(git: Path) -> Iterator[Path]:
+def view_of(git: Path) -> Generator[Path]:
     """A git folder of ours that shows what `git`, a foreign one, holds; raises SetupError where that is no repository
     of its own: with alternates, links or special files in place of its content."""
     with tempfile.TemporaryDirectory(prefix="lego-git-") as scratch:

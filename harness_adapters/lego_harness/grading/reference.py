@@ -23,7 +23,8 @@ from lego_harness.grading.toolchain import toolchain
 from lego_harness.grading.trial import TESTS, Job, Verdict, run_trial
 from lego_harness.sandbox.base import Mount, Phase, SandboxBackend, SandboxSpec
 from lego_harness.tasks.folder import tree_files, workspace_files
-from lego_harness.tasks.surroundings import set_up, surrounded
+from lego_harness.tasks.set_up import set_up
+from lego_harness.tasks.surroundings import surrounded
 from lego_harness.types import Task
 
 _SOLVE_S = 120.0
@@ -112,9 +113,10 @@ async def solved_tree(task: Task, backend: SandboxBackend, *, label: str) -> dic
         )
     mount = Mount(source=task.solution.parent.resolve(), target="/solution")
     try:
-        spec = SandboxSpec(phase=Phase.SETUP, files=_given(task), label=label, mounts=(mount,))
+        given = _given(task)
+        spec = SandboxSpec(phase=Phase.SETUP, files=given, label=label, mounts=(mount,))
         async with backend.open(await surrounded(spec, task, is_setup=True)) as sandbox:
-            await set_up(sandbox, task, then=Phase.GRADE)
+            await set_up(sandbox, task, given=given, then=Phase.GRADE)
             result = await sandbox.exec(["bash", f"/solution/{task.solution.name}"], timeout_s=_SOLVE_S)
             tree = await sandbox.export()
     except SetupError as error:
@@ -131,9 +133,10 @@ async def prepared_tree(task: Task, backend: SandboxBackend, *, label: str) -> d
     if task.surroundings.setup is None:
         return workspace_files(task)
     try:
-        spec = SandboxSpec(phase=Phase.SETUP, files=_given(task), label=label)
+        given = _given(task)
+        spec = SandboxSpec(phase=Phase.SETUP, files=given, label=label)
         async with backend.open(await surrounded(spec, task, is_setup=True)) as sandbox:
-            return await set_up(sandbox, task, then=Phase.GRADE) or {}
+            return await set_up(sandbox, task, given=given, then=Phase.GRADE) or {}
     except SetupError as error:
         raise GraderError(f"set-up of {task.id}: {error}") from error
 

@@ -106,6 +106,11 @@ class Standing:
 class Sandbox(Protocol):
     """One open sandbox."""
 
+    @property
+    def image(self) -> str:
+        """Digest of the image that its root is; empty where that is the host's own."""
+        ...
+
     async def exec(
         self,
         argv: Sequence[str],

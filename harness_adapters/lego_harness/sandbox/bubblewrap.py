@@ -46,6 +46,8 @@ except OSError as error:
 class BubblewrapSandbox:
     """One open sandbox over a host folder."""
 
+    image = ""
+
     def __init__(self, confinement: Confinement) -> None:
         self._confinement = confinement
         self._closed = False

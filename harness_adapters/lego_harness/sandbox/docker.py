@@ -71,6 +71,10 @@ class DockerSandbox:
         self._oom = cgroup.oom_counter(state.pid, state.id)
         self._is_ended_by_us = False
 
+    @property
+    def image(self) -> str:
+        return self._state.image
+
     async def exec(
         self,
         argv: Sequence[str],

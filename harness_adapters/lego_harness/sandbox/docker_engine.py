@@ -41,6 +41,8 @@ class State:
     """What the engine says about one container."""
 
     id: str
+    image: str
+    """Digest of its image."""
     pid: int
     """Of its first process, as the engine's machine counts; 0 when it has ended."""
     is_running: bool
@@ -183,6 +185,7 @@ def _state(inspected: dict[str, Any]) -> State:
     said = inspected["State"]
     return State(
         id=inspected["Id"],
+        image=inspected["Image"],
         pid=int(said["Pid"]),
         is_running=said["Status"] == "running",
         is_out_of_memory=bool(said["OOMKilled"]),

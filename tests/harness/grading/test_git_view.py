@@ -87,7 +87,7 @@ def test_no_program_that_the_repository_names_is_started(
     marker.unlink()
     if hostile is promised:
         with pytest.raises(
-            SetupError, match="cannot be sealed to one commit: git rev-list ended .*missing blob"
+            SetupError, match=r"cannot be sealed to one commit: git rev-list ended .*missing blob"
         ):
             sealed_git(repo)
     else:

@@ -12,7 +12,7 @@ from lego_harness.sandbox import docker_engine as engine
 from lego_harness.sandbox.base import Mount, Phase, SandboxSpec
 from lego_harness.sandbox.docker_spares import Spare, Spares
 
-RUNNING = engine.State(id="x", pid=1, is_running=True, is_out_of_memory=False)
+RUNNING = engine.State(id="x", image="y", pid=1, is_running=True, is_out_of_memory=False)
 
 
 def _kind(name: str) -> SandboxSpec:

@@ -18,7 +18,7 @@ from lego_harness.sandbox.base import Phase, SandboxSpec
 from lego_harness.sandbox.bubblewrap import BubblewrapBackend
 from lego_harness.tasks.folder import load_task, workspace_files
 from lego_harness.tasks.proof import prove
-from lego_harness.tasks.surroundings import set_up
+from lego_harness.tasks.set_up import set_up
 from lego_harness.types import Task
 from tests.support.repair_task import FIXED, TESTS, write_files
 from tests.support.sandboxes import BACKENDS, backend_called, unique_label
@@ -36,9 +36,9 @@ def git(folder: Path, *arguments: str) -> str:
     ).stdout.decode()
 
 
-def versioned_task(folder: Path, setup: str = VERSIONED) -> Task:
+def versioned_task(folder: Path, setup: str = VERSIONED, **files: str) -> Task:
     """At its tag v1.2, with the fix in the commit after it."""
-    changed = {"environment/setup.sh": setup, "tests/test_hidden.py": NEEDS_VERSION}
+    changed = {"environment/setup.sh": setup, "tests/test_hidden.py": NEEDS_VERSION, **files}
     repo = write_files(folder, **changed) / "environment" / "repo"
     git(repo, "init", "-q", "-b", "trunk")
     git(repo, "add", ".")
@@ -73,7 +73,7 @@ async def test_after_set_up_the_agent_finds_one_commit_and_nothing_of_the_fix(
     files = {**workspace_files(task), **sealed_git(task.workspace)}
     look = "git rev-list --all --reflog --count; git cat-file --batch-all-objects --batch; git tag"
     async with backend.open(SandboxSpec(phase=Phase.AGENT, files=files, label=unique_label())) as sandbox:
-        await set_up(sandbox, task, then=Phase.AGENT)
+        await set_up(sandbox, task, given=files, then=Phase.AGENT)
         seen = (await sandbox.exec(["sh", "-c", look], timeout_s=30)).stdout
     assert seen.splitlines()[0] == "1"
     assert "a - b" in seen
@@ -87,6 +87,7 @@ async def test_after_set_up_the_agent_finds_one_commit_and_nothing_of_the_fix(
         "git init -q --bare store && cd store && echo fix | git hash-object -w --stdin",
         "git clone -q . vendored",
         "git clone -q . /tmp/elsewhere",
+        "mkdir -p testdata/b.git/objects/11 && echo fix > testdata/b.git/objects/11/22222222222222222222222222222222222222",
         "git init -q $HOME/cache && cd $HOME/cache && echo fix | git hash-object -w --stdin",
         "mv .git/objects /tmp/kept && ln -s /tmp/kept .git/objects",
         "mkdir -p .git/objects/info && echo /tmp > .git/objects/info/alternates",
@@ -98,6 +99,24 @@ async def test_a_set_up_that_leaves_other_git_objects_fails(tmp_path: Path, scri
     found = await attempt(CHEATS[HONEST], task, BubblewrapBackend(), label=unique_label())
     assert found.reward is None
     assert "may hold the project's future" in found.detail
+
+
+@pytest.mark.parametrize(
+    "script", ["true", "cp -r testdata /tmp/copied", "cp -r . $HOME/built && rm -rf $HOME/built/.git"]
+)
+async def test_a_projects_own_fixtures_of_git_are_no_history(tmp_path: Path, script: str) -> None:
+    task = versioned_task(
+        tmp_path / "t",
+        f"{VERSIONED}{script}\n",
+        **{
+            f"environment/repo/testdata/a.git/objects/{'1' * 2}/{'2' * 38}": "loose",
+            f"environment/repo/testdata/a.git/objects/pack/pack-{'3' * 40}.pack": "packed",
+        },
+    )
+    (proof,) = await prove([task], BubblewrapBackend())
+    assert proof.holds, proof.reason
+    paid = await attempt(CHEATS[HONEST], task, BubblewrapBackend(), label=unique_label())
+    assert paid.result is Result.HONEST, paid.detail
 
 
 async def test_a_history_that_cannot_be_sealed_is_a_task_that_does_not_hold(tmp_path: Path) -> None:
@@ -144,4 +163,4 @@ async def test_where_nothing_can_be_searched_set_up_fails(tmp_path: Path) -> Non
     spec = SandboxSpec(phase=Phase.SETUP, files=workspace_files(task), label=unique_label())
     with pytest.raises(SetupError, match="cannot be searched for git objects"):
         async with BubblewrapBackend().open(spec) as sandbox:
-            await set_up(sandbox, task, then=Phase.GRADE)
+            await set_up(sandbox, task, given=spec.files, then=Phase.GRADE)

@@ -229,7 +229,14 @@ async def test_a_set_up_that_fails_is_a_set_up_failure_and_no_reward(
         ({".dockerignore": "repo/.git\n"}, True),
         ({".dockerignore": "# none\n**/.git\n"}, True),
         ({".dockerignore": "**/.git\n!repo/.git/HEAD\n"}, False),
-        ({".dockerignore": "repo/.git\n", "Dockerfile.dockerignore": "*.pyc\n"}, False),
+        ({".dockerignore": "**/.git\n !repo/.git/HEAD\n"}, False),
+        ({".dockerignore": "# never repo/.git in here\n"}, False),
+        ({".dockerignore": "# all !important\n  /repo/.git/  \n"}, True),
+        ({".dockerignore": "repo\n"}, True),
+        ({".dockerignore": "repo/.git", "Dockerfile.dockerignore": "*.pyc\n"}, False),
+        ({".dockerignore": "repo/.git", "Dockerfile.dockerignore": "repo/.git"}, True),
+        ({"Dockerfile.dockerignore": "repo/.git"}, False),
+        ({".dockerignore": "repo/.git", "Dockerfile.fetch.dockerignore": ""}, False),
     ],
 )
 def test_no_image_is_built_from_a_projects_history(
@@ -239,6 +246,11 @@ def test_no_image_is_built_from_a_projects_history(
     files = {f"environment/{name}": text for name, text in ignored.items()}
     with nullcontext() if is_taken else pytest.raises(UsageError, match=r"repo/\.git"):
         repair_task(tmp_path / "t", **{"environment/Dockerfile": DOCKERFILE, **files})
+
+
+def test_an_ignore_file_without_history_to_ignore_may_say_what_it_wants(tmp_path: Path) -> None:
+    files = {"environment/Dockerfile": DOCKERFILE, "environment/.dockerignore": "*\n!word\n"}
+    assert repair_task(tmp_path / "t", **files).surroundings.context
 
 
 # --- for real -----------------------------------------------------------------------------------
@@ -286,3 +298,65 @@ async def test_proof_agent_and_grading_share_image_mounts_and_set_up_on_docker(
     assert paid.result is Result.HONEST, paid.detail
     unpaid = await attempt(CHEATS["nothing"], task, backend, label=unique_label())
     assert unpaid.result is Result.BLOCKED, unpaid.detail
+
+
+STORE = f"ab/{'c' * 38}"
+
+
+def image_task(folder: Path, dockerfile: str, **files: str) -> Task:
+    """Its image gets the folder `store`, in which an object lies."""
+    return repair_task(
+        folder,
+        **{"environment/Dockerfile": dockerfile, f"environment/store/objects/{STORE}": "the fix", **files},
+    )
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["/testbed/.git", "/home/agent/../../src", "/opt/lego/history.git"])
+async def test_no_image_shows_the_agent_a_clone(tmp_path: Path, cache: Path, place: str) -> None:
+    task = image_task(tmp_path / "t", f"ARG BASE\nFROM $BASE\nCOPY store {place}\n")
+    (proof,) = await prove([task], DockerBackend())
+    assert not proof.holds
+    assert "which may hold the project's future" in proof.reason
+    found = await attempt(CHEATS[HONEST], task, DockerBackend(), label=unique_label())
+    assert found.reward is None
+    assert f"objects/{STORE}" in found.detail
+    assert not (cache / "searched").exists()
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+async def test_an_image_without_a_clone_is_searched_once(tmp_path: Path, cache: Path) -> None:
+    closed = "ARG BASE\nFROM $BASE\nCOPY --chmod=700 store /root/store\nRUN chmod -R go= /root\n"
+    task = image_task(tmp_path / "t", closed)
+    (proof,) = await prove([task], DockerBackend())
+    assert proof.holds, proof.reason
+    (note,) = (cache / "searched").iterdir()
+    before = note.stat().st_mtime_ns
+    paid = await attempt(CHEATS[HONEST], task, DockerBackend(), label=unique_label())
+    assert paid.result is Result.HONEST, paid.detail
+    assert note.stat().st_mtime_ns == before
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+async def test_a_projects_fixtures_may_lie_in_its_image(tmp_path: Path, cache: Path) -> None:
+    fixture = {f"environment/repo/data/a.git/objects/{STORE}": "of a test"}
+    task = image_task(tmp_path / "t", "ARG BASE\nFROM $BASE\nCOPY repo /src\n", **fixture)
+    (proof,) = await prove([task], DockerBackend())
+    assert proof.holds, proof.reason
+    assert not (cache / "searched").exists()
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+async def test_no_mount_shows_the_agent_a_clone(tmp_path: Path, cache: Path) -> None:
+    folder, store = tmp_path / "t", tmp_path / "packed" / "store" / "objects" / STORE
+    store.parent.mkdir(parents=True)
+    store.write_text("the fix")
+    (folder / "environment").mkdir(parents=True)
+    lazy.pack(tmp_path / "packed", folder / "environment" / "env.squashfs")
+    (proof,) = await prove([described(folder, 'mounts = {"/opt/env" = "env.squashfs"}\n')], DockerBackend())
+    assert not proof.holds
+    assert f"env.squashfs: brings /opt/env/store/objects/{STORE}" in proof.reason
