@@ -1,6 +1,7 @@
 """Where an interrupted run stands.
 
-A step is committed by its checkpoint, which carries the step's own record. Everything recorded for
+A step is committed by its checkpoint, which carries the step's own record. Its line ends steps.jsonl, so
+that whatever an attempt behind it said is discarded (`store/rewind.py`). Everything sampled for
 later steps or for an evaluation without a result is uncommitted: it is handed back, so that it is
 used and not sampled again. Reads only.
 """
@@ -8,11 +9,12 @@ used and not sampled again. Reads only.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lego_core.store.json_records import decode, encode
+from lego_core.store.json_records import decode, encode, to_json
 from lego_core.store.layout import IndexEntry
 from lego_core.store.reader import RunReader
 from lego_core.types import StepRecord
@@ -32,7 +34,8 @@ class Progress:
     """Last step with a checkpoint; 0 when there is none."""
     checkpoint: Path | None
     missing_record: StepRecord | None
-    """Record of the committed step, when the process died between checkpoint and steps.jsonl."""
+    """Record of the committed step, to be written again unless steps.jsonl ends with it: the process died
+    between checkpoint and line, or behind later steps that are thrown away."""
     stored: tuple[Trajectory, ...]
     """Uncommitted trajectories in order of recording."""
     evaluated: frozenset[int]
@@ -45,16 +48,29 @@ def find_progress(run_dir: Path) -> Progress:
     checkpoint = max(reader.layout.committed(), default=None)
     committed = int(checkpoint.name) if checkpoint else 0
     evaluated = frozenset(record.step for record in reader.heldout())
-    recorded = {record.step for record in reader.steps()}
     return Progress(
         committed=committed,
         checkpoint=checkpoint,
-        missing_record=read_record(checkpoint) if checkpoint and committed not in recorded else None,
+        missing_record=_missing_record(checkpoint, reader.steps()) if checkpoint else None,
         stored=tuple(
             reader.load(e) for e in reader.trajectory_index() if _is_uncommitted(e, committed, evaluated)
         ),
         evaluated=evaluated,
     )
+
+
+def _missing_record(checkpoint: Path, recorded: Sequence[StepRecord]) -> StepRecord | None:
+    """The line of the checkpoint's step, which also knows how long publishing took, or where that is of
+    another attempt or absent the checkpoint's own; None where it is the last one."""
+    committed = read_record(checkpoint)
+    line = next((r for r in recorded if r.step == committed.step and _is_same(r, committed)), None)
+    return None if line and line is recorded[-1] else line or committed
+
+
+def _is_same(one: StepRecord, other: StepRecord) -> bool:
+    """But for what `accounts.timed` measures."""
+    untimed = {"seconds": {}, "tokens_per_s": 0.0, "trainer_idle": None, "engine_idle": None}
+    return to_json(replace(one, **untimed)) == to_json(replace(other, **untimed))
 
 
 def read_record(checkpoint: Path) -> StepRecord:

@@ -79,7 +79,7 @@ class _Seen:
         for event in events[self.events :]:
             if event.kind not in _UNTOLD:
                 yield News(kind=event.kind, fields=event.fields, time=event.time)
-        for row in range(self.steps, len(run.steps)):
+        for row in range(min(self.steps, len(run.steps)), len(run.steps)):  # fewer: a resume threw some away
             step = run.steps.steps[row]
             yield News(
                 kind="step",

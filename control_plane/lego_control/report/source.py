@@ -62,7 +62,8 @@ class Source:
             self.feed.poll()
         index = self.feed.index
         every = [index.entry(row) for row in range(len(index))]
-        self.trained = [entry for entry in every if entry.step != EVALUATION]
+        steps = set(self.feed.steps.steps)
+        self.trained = [entry for entry in every if entry.step in steps]
         self.evaluated = [entry for entry in every if entry.step == EVALUATION]
         self.num_broken = 0
         self.opened = self._open(self.trained)

@@ -2,9 +2,10 @@
 
 The JSONL files are the truth; this is a cache that is thrown away and rebuilt whenever it does not fit
 them. Owns the file and how far each source was read. Invariants: nothing is written to the run
-directory; a torn last line waits; a later line of a step replaces an earlier one; a source that is no
-longer what was read (cut, replaced) is read anew from its beginning. The file lies on this machine's own disk, since SQLite's log
-cannot be shared over a network filesystem; several processes may share it.
+directory; a torn last line waits; a later line of a step replaces an earlier one, and of steps.jsonl
+also what was said of later steps (`rewind.py`); a source that is no longer what was read (cut, replaced) is read
+anew from its beginning. The file lies on this machine's own disk, since SQLite's log cannot be shared over a
+network filesystem; several processes may share it.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from lego_core.store.index_rows import SOURCES, Source
 from lego_core.store.layout import RunLayout
 from lego_harness.errors import InfrastructureError, UsageError
 
-VERSION = 1
+VERSION = 2
 """Of the tables below; an index of another version is rebuilt."""
 CHUNK_BYTES = 16 * 2**20
 _TAIL_BYTES = 4096
 _SCHEMA = """
 CREATE TABLE source (name TEXT PRIMARY KEY, offset INTEGER, tail BLOB, bad INTEGER);
 CREATE TABLE metric (key TEXT, step INTEGER, value REAL, PRIMARY KEY (key, step)) WITHOUT ROWID;
+CREATE INDEX metric_step ON metric (step);
 CREATE TABLE heldout (key TEXT, step INTEGER, value REAL, PRIMARY KEY (key, step)) WITHOUT ROWID;
 CREATE TABLE event (seq INTEGER PRIMARY KEY, time REAL, kind TEXT, step INTEGER, fields TEXT);
 CREATE TABLE trajectory (

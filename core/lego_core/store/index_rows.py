@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from lego_core.store.layout import RunLayout
+from lego_core.store.rewind import num_kept
 
 KEY = re.compile(r"[a-z0-9_]{1,40}(\.[A-Za-z0-9_:-]{1,40})?")
 """What a metric may be called; anything else is no metric of ours."""
@@ -37,18 +38,39 @@ class Source:
     table: str
     columns: int
     rows: Callable[[Iterable[Record]], Iterable[Row]]
+    rewinds: bool = False
+    """Whether a line discards what earlier lines said of its own step and of later ones."""
 
     def insert(self, db: sqlite3.Connection, lines: Sequence[bytes]) -> int:
         """Add the rows of whole lines; how many lines were bad."""
         records = [_object(line) for line in lines]
         good = [record for record in records if record is not None]
+        num_bad = len(records) - len(good)
+        if self.rewinds and (good := _rewound(good)):
+            db.execute(f"DELETE FROM {self.table} WHERE step >= ?", (good[0]["step"],))
         marks = ", ".join("?" * self.columns)
         db.executemany(f"REPLACE INTO {self.table} VALUES ({marks})", self.rows(good))
-        return len(records) - len(good)
+        return num_bad
 
     def clear(self, db: sqlite3.Connection) -> None:
         """Forget everything, since the file is another one."""
         db.execute(f"DELETE FROM {self.table}")
+
+
+def _rewound(records: Iterable[Record]) -> list[Record]:
+    """What is left of steps, by step."""
+    steps: list[int] = []
+    kept: list[Record] = []
+    for record in records:
+        if (step := _step(record)) is not None:
+            n = num_kept(steps, step)
+            steps[n:], kept[n:] = [step], [record]
+    return kept
+
+
+def _step(record: Record) -> int | None:
+    step = record.get("step")
+    return step if type(step) is int and 0 <= step < _LARGEST else None
 
 
 def _object(line: bytes) -> Record | None:
@@ -72,8 +94,7 @@ def _is_key(key: str) -> bool:
 
 def _metrics(records: Iterable[Record]) -> Iterator[Row]:
     for record in records:
-        step = record.get("step")
-        if type(step) is not int or not 0 <= step < _LARGEST:
+        if (step := _step(record)) is None:
             continue
         for name, value in record.items():
             if isinstance(value, dict):
@@ -121,7 +142,9 @@ def _trajectories(records: Iterable[Record]) -> Iterator[Row]:
 SOURCES = {
     source.name: source
     for source in (
-        Source(name="steps", path=lambda run: run.steps, table="metric", columns=3, rows=_metrics),
+        Source(
+            name="steps", path=lambda run: run.steps, table="metric", columns=3, rows=_metrics, rewinds=True
+        ),
         Source(name="heldout", path=lambda run: run.heldout, table="heldout", columns=3, rows=_metrics),
         Source(name="events", path=lambda run: run.events, table="event", columns=5, rows=_events),
         Source(

@@ -9,7 +9,6 @@ face may ask several times a second.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -19,6 +18,7 @@ from lego_core.config import Recipe, parse_recipe
 from lego_core.store.json_records import decode
 from lego_core.store.layout import FORMAT, Event, IndexEntry, RunInfo, RunLayout, RunStatus
 from lego_core.store.lock import is_locked
+from lego_core.store.rewind import num_kept
 from lego_core.types import HeldoutRecord, StepRecord
 from lego_harness.errors import InfrastructureError, UsageError
 from lego_harness.types import Trajectory
@@ -73,12 +73,18 @@ class RunReader:
         return next((event for event in reversed(self.events()) if event.kind in kinds), None)
 
     def steps(self) -> tuple[StepRecord, ...]:
-        """By step; where a step was done again the later record."""
-        return _latest(self._steps.read(), lambda record: record.step)
+        """By step; without those that a resume threw away (`rewind.py`)."""
+        steps: list[int] = []
+        kept: list[StepRecord] = []
+        for record in self._steps.read():
+            n = num_kept(steps, record.step)
+            steps[n:], kept[n:] = [record.step], [record]
+        return tuple(kept)
 
     def heldout(self) -> tuple[HeldoutRecord, ...]:
         """By step; where an evaluation was done again the later record."""
-        return _latest(self._heldout.read(), lambda record: record.step)
+        by_step = {record.step: record for record in self._heldout.read()}
+        return tuple(by_step[step] for step in sorted(by_step))
 
     def events(self) -> tuple[Event, ...]:
         """Everything that happened, in order."""
@@ -172,8 +178,3 @@ def newest_run(runs_dir: Path) -> Path:
     if not found:
         raise UsageError(f"no run in {runs_dir}; start one with: lego quickstart")
     return max(found)[1]
-
-
-def _latest(records: list[T], step: Callable[[T], int]) -> tuple[T, ...]:
-    by_step = {step(record): record for record in records}
-    return tuple(by_step[key] for key in sorted(by_step))

@@ -19,6 +19,7 @@ from lego_core.health.flat import step_record
 from lego_core.health.of_run import diagnose_now
 from lego_core.health.policy import effective_policy, parse_policy
 from lego_core.health.series import COLUMNS, Evaluation, Happened, Series, from_rows, resumed_steps, row_of
+from lego_core.store.rewind import num_kept
 from lego_harness.errors import UsageError
 from lego_tui.feed.steps import Columns
 
@@ -27,20 +28,19 @@ class Measured:
     """What each step measured, a few hundred bytes of it."""
 
     def __init__(self) -> None:
-        self._place: dict[int, int] = {}
+        self._steps: list[int] = []
         self._numbers = array("d")
 
     def add(self, step: int, flat: Mapping[str, float]) -> None:
-        """Take a step; one that was done again replaces the earlier."""
-        row = array("d", row_of(step_record(step, flat)))
-        at = self._place.setdefault(step, len(self._place)) * len(row)
-        self._numbers[at : at + len(row)] = row
+        """Take a step; a resumed run goes on behind what it did not throw away."""
+        n = num_kept(self._steps, step)
+        self._steps[n:] = [step]
+        self._numbers[n * len(COLUMNS) :] = array("d", row_of(step_record(step, flat)))
 
     def series(self, events: Sequence[Happened], heldout: Columns) -> Series:
         """Everything so far, in order of the steps."""
-        steps = sorted(self._place)
-        rows = np.array(self._numbers).reshape(len(steps), len(COLUMNS))[[self._place[s] for s in steps]]
-        return from_rows(steps, rows, resumed_steps(events), _evaluations(heldout))
+        rows = np.array(self._numbers).reshape(len(self._steps), len(COLUMNS))
+        return from_rows(self._steps, rows, resumed_steps(events), _evaluations(heldout))
 
 
 def diagnosis_of(

@@ -53,7 +53,7 @@ class RunFeed:
     def __init__(self, root: Path) -> None:
         self.layout = RunLayout(root=root)
         self.name = root.name
-        self.steps, self.heldout, self.index = Columns(), Columns(), Index()
+        self.steps, self.heldout, self.index = Columns(rewinds=True), Columns(), Index()
         self.events: deque[EventLine] = deque(maxlen=_MAX_EVENTS)
         self.labels: dict[str, Label] = {}
         """What people said, the newest by rollout."""

@@ -1,8 +1,8 @@
 """The numbers of a run by step, as columns.
 
 Owns the flattening of JSON: every number of a record is a series, `seconds.train` and `dropped.timeout`
-too, so that what a newer trainer measures is shown without a new release. A step that was done again
-replaces the earlier one. NaN stands for what was not measured; ±inf stays.
+too, so that what a newer trainer measures is shown without a new release. An evaluation that was done again
+replaces the earlier one; a step also discards the later ones, which the resumed run has thrown away. NaN stands for what was not measured; ±inf stays.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from lego_core.store.rewind import num_kept
+
 Series = NDArray[np.float64]
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _ABSENT_IS_ZERO = ("dropped.", "masked.", "failed.")
@@ -25,7 +27,9 @@ MAX_STEP = 2**31
 class Columns:
     """Records with a number of their own (`step`), by that number."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, rewinds: bool = False) -> None:
+        """`rewinds`: these are steps, and a line discards what earlier lines said of later ones."""
+        self._rewinds = rewinds
         self._series: dict[str, list[float]] = {}
         self._row: dict[int, int] = {}
         self._numbers: list[int] = []
@@ -56,6 +60,8 @@ class Columns:
         step = record.get("step")
         if type(step) is not int or not 0 <= step < MAX_STEP:
             raise ValueError("expected an object with a step")
+        if self._rewinds:
+            self._discard(num_kept(self._numbers, step))
         row = self._row.get(step)
         if row is None:
             row = self._row[step] = len(self._numbers)
@@ -69,6 +75,13 @@ class Columns:
             series[row] = number
         self.version += 1
         return step, flat
+
+    def _discard(self, n: int) -> None:
+        """All rows from `n` on; in copies, since another thread may be looking at what is there."""
+        if n < len(self._numbers):
+            self._series = {name: series[:n] for name, series in self._series.items()}
+            self._numbers = self._numbers[:n]
+            self._row = {step: row for row, step in enumerate(self._numbers)}
 
     def series(self, name: str) -> Series:
         """`[n]` a metric by row; NaN where a step has none. Kept until the next record: not to be written to."""
