@@ -196,7 +196,8 @@ async def _engine(
     stack: AsyncExitStack, recipe: Recipe, model_dir: Path, kind: str, name: str, scratch: Path
 ) -> RayEngine:
     spec = EngineSpec(model_dir=model_dir, config=recipe.engine, routes=recipe.train.routing_replay)
-    engine = await start_engine(spec, kind=kind, name=name, scratch=scratch)
+    cuts = recipe.rollout.max_staleness  # versions that are published while a step's rollouts may run
+    engine = await start_engine(spec, kind=kind, name=name, max_cuts=cuts, scratch=scratch)
     stack.push_async_callback(engine.close)
     return engine
 

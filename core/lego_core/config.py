@@ -181,7 +181,8 @@ class EngineConfig(Section):
     max_num_seqs: int = Field(default=16, ge=1)
     kv_cache_gb: float = Field(default=1.0, gt=0)
     timeout_s: float = Field(default=120.0, gt=0)
-    """An engine call without an answer for this long is a failure, not a wait."""
+    """An engine call without an answer for this long is a failure, not a wait. What a call waits for new
+    weights does not count: taking them has as long itself."""
     replicas: int = Field(default=1, ge=1)
     """Engines that sample for training; each holds the whole model."""
 

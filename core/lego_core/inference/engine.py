@@ -134,15 +134,25 @@ class VllmEngine:
             prompt = {"prompt_token_ids": request.context_ids.tolist(), "cache_salt": f"v{version}"}
             call.segment_id = request.request_id
             stream = await self._llm.add_request(request.request_id, prompt, params)
-        output = await self._last_output(stream)
+            if call.is_aborted:  # while vLLM did not know it yet
+                await self._llm.abort(request.request_id)
+        output = await self._last_output(stream, request.request_id)
         is_cut = output.finish_reason == "abort" and publish != self._num_publishes
         if output.finish_reason == "abort" and not output.token_ids:
             return None, is_cut
         return _generation(request, output, version, self._num_experts()), is_cut
 
-    async def _last_output(self, stream: Any) -> Any:
+    async def _last_output(self, stream: Any, name: str) -> Any:
+        """Its time is the segment's alone: what a call waited at the door is not in it."""
+        limit_s = self._spec.config.timeout_s
         try:
-            return (stream.get_nowait() or await stream.get()).outputs[0]
+            async with asyncio.timeout(limit_s):
+                return (stream.get_nowait() or await stream.get()).outputs[0]
+        except TimeoutError:
+            await self._llm.abort(stream.request_id, internal=True)
+            raise EngineError(
+                f"call {name} got no answer from vLLM within engine.timeout_s = {limit_s:g} s"
+            ) from None
         except asyncio.CancelledError:
             await self._llm.abort(stream.request_id, internal=True)
             raise

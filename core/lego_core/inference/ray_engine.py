@@ -1,7 +1,7 @@
 """An engine in a process of its own: the Ray actor and the handle rollout workers hold.
 
-Invariant: every call on `RayEngine` ends, within `timeout_s`, in an answer or an EngineError; a
-cancelled call frees its work in the engine. An engine whose process died is started again by Ray, at most
+Invariant: every call on `RayEngine` ends in an answer or an EngineError, within `timeout_s` and the time
+of the publishes that may cut it; a cancelled call frees its work in the engine. An engine whose process died is started again by Ray, at most
 `MAX_RESTARTS` times: meanwhile calls end in EngineUnavailable, and only `publish` waits for it; afterwards
 they end in EngineError.
 """
@@ -47,12 +47,14 @@ class RayEngine:
     """Temporary folder of its processes; gone when it is closed."""
     name: str = "the engine"
     """What errors call it."""
+    max_cuts: int = 0
+    """Publishes that a call may live through."""
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """See `Engine.generate`."""
         call = self.actor.generate.remote(request)
         try:
-            return await self._answer(call, f"call {request.request_id}")
+            return await self._generation(call, f"call {request.request_id}")
         except (asyncio.CancelledError, EngineError):
             self.actor.abort.remote(request.request_id)
             raise
@@ -85,6 +87,13 @@ class RayEngine:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.to_thread(ray.kill, self.actor), _CLOSE_S)
         await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+
+    async def _generation(self, call: Awaitable[Generation], what: str) -> Generation:
+        """The engine itself bounds each segment of a call; this is for an engine that hangs. Segments
+        and the publishes between them may take `timeout_s` each."""
+        times = 2 * self.max_cuts + 1
+        limit = "engine.timeout_s" if times == 1 else f"{times} engine.timeout_s"
+        return await answer(call, what, times * self.timeout_s, self.name, limit)
 
     async def _answer(self, call: Awaitable[T], what: str) -> T:
         return await answer(call, what, self.timeout_s, self.name)
@@ -119,6 +128,7 @@ async def start_engine(
     num_cpus: float = 0,
     name: str = "the engine",
     max_restarts: int = MAX_RESTARTS,
+    max_cuts: int = 0,
     scratch: Path | None = None,
 ) -> RayEngine:
     """Start an engine actor on the running Ray and wait until it is proven; raises EngineError.
@@ -135,7 +145,9 @@ async def start_engine(
     classes = {"vllm": VllmEngine, "torch": TorchEngine}
     actor_class: Any = ray.remote(EngineActor)
     actor = actor_class.options(**options).remote(classes[kind], spec, folder)
-    engine = RayEngine(actor=actor, timeout_s=spec.config.timeout_s, folder=folder, name=name)
+    engine = RayEngine(
+        actor=actor, timeout_s=spec.config.timeout_s, folder=folder, name=name, max_cuts=max_cuts
+    )
     try:
         await answer(actor.start.remote(), "starting", START_TIMEOUT_S, name, "START_TIMEOUT_S")
     except EngineUnavailable as error:  # it would not know what to come back with
