@@ -9,18 +9,21 @@ left out without its reason; the new folder appears whole or not at all. Proves 
 
 from __future__ import annotations
 
+import errno
 import json
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
 
-from lego_harness.errors import UsageError
+from lego_harness.errors import SetupError, UsageError
 from lego_harness.output import whole_folder
+from lego_harness.text import one_line
 
 FILE = "import.json"
+_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ)
+"""What a system says of a name rather than of itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +49,8 @@ def import_tasks(source: Path, out: Path, clones: Path | None) -> int:
         found = list(_imports(source, unfinished, clones))
         for one in found:
             if one.said:
-                click.echo(f"{'taken' if one.taken else 'refused':8} {one.task}: {one.said}")
+                said = one_line(f"{one.task}: {one.said}", limit=1000)
+                click.echo(f"{'taken' if one.taken else 'refused':8} {said}")
         taken = sum(one.taken for one in found)
         if not taken:
             raise UsageError(f"{source}: none of {len(found)} tasks can be taken, see above")
@@ -72,43 +76,50 @@ def _imports(source: Path, into: Path, clones: Path | None) -> Iterator[Import]:
 
 
 def _from_folders(source: Path, into: Path) -> Iterator[Import]:
-    from lego_harness.tasks.folder import load_task
+    from lego_harness.tasks.copying import copy_task, unseen_links
+    from lego_harness.tasks.folder import task_folders
 
-    for folder in sorted(path.parent for path in source.rglob("task.toml")):
+    for folder in task_folders(source):
         try:
-            load_task(folder)
-            if (into / folder.name).exists():
-                raise UsageError("another folder has the same name, expected each once")
-            shutil.copytree(folder, into / folder.name, symlinks=True)
-            yield Import(task=folder.name, taken=True, said="")
+            name = copy_task(folder, into)
+            links = unseen_links(folder)
+            said = f"{len(links)} links to folders show nothing, first {links[0]}" if links else ""
+            yield Import(task=name, taken=True, said=said)
         except UsageError as error:
-            yield Import(task=folder.name, taken=False, said=str(error))
+            yield Import(task=folder.name or str(folder), taken=False, said=str(error))
 
 
 def _from_instances(source: Path, into: Path, clones: Path) -> Iterator[Import]:
-    from lego_harness.sandbox.workspace import write_files
+    from lego_harness.tasks.copying import free_place
     from lego_harness.tasks.swebench import instance, rows, task_files
 
+    seen = set[str]()
     for where, row in rows(source):
         name = where
         try:
             wanted = instance(row)
             name = wanted.instance_id
             files, note = task_files(wanted, clones)
-            if (into / name).exists():
+            if name in seen:
                 raise UsageError(f"{where} has the instance_id of another, expected each once")
-            write_files(into / name, files)
-            _require_loads(into / name)
+            place = free_place(into, name)
+            _written(place, files)
+            seen.add(name)
             yield Import(task=name, taken=True, said=note)
         except UsageError as error:
             yield Import(task=name, taken=False, said=str(error))
 
 
-def _require_loads(folder: Path) -> None:
-    from lego_harness.tasks.folder import load_task
+def _written(place: Path, files: Mapping[str, bytes]) -> None:
+    from lego_harness.sandbox.workspace import write_files
+    from lego_harness.tasks.copying import require_loads
 
     try:
-        load_task(folder)
-    except UsageError:
-        shutil.rmtree(folder)
-        raise
+        write_files(place, files)
+    except SetupError as error:
+        raise UsageError(str(error)) from error
+    except OSError as error:
+        if error.errno not in _NAMES:
+            raise
+        raise UsageError(f"its files cannot be written under their names: {error.strerror}") from error
+    require_loads(place)

@@ -10,7 +10,6 @@ and why it was kept or left; the new folder appears whole or not at all. Samples
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -145,9 +144,11 @@ def _counts(choices: Sequence[Choice]) -> str:
 
 
 def _write(out: Path, tasks: Sequence[Task], choices: Sequence[Choice], asked: Mapping[str, object]) -> None:
+    from lego_harness.tasks.copying import copy_task
+
     with whole_folder(out) as unfinished:
         for task, choice in zip(tasks, choices, strict=True):
             if choice.kept:
-                shutil.copytree(task.path, unfinished / task.id, symlinks=True)
+                copy_task(task.path, unfinished)
         told = {**asked, "tasks": [asdict(choice) for choice in choices]}
         (unfinished / FILE).write_text(json.dumps(told, indent=1) + "\n")

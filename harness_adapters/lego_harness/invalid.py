@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from lego_harness.text import one_line
+
 _RAISED_BY_US = ("Value error, ", "Assertion failed, ")
 """What pydantic puts before the text of a validator of ours."""
 
@@ -18,3 +20,11 @@ def reason(found: Any) -> str:
     for prefix in _RAISED_BY_US:
         said = said.removeprefix(prefix)
     return said
+
+
+def got(found: Any) -> str:
+    """What stood there, as one short line, however deep it is nested."""
+    try:
+        return one_line(repr(found["input"]), limit=80)
+    except RecursionError:
+        return "something nested too deeply"

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from lego_control.cli import main
 from lego_harness.errors import UsageError
+from lego_harness.grading.patch import graded_tree
 from lego_harness.sandbox.bubblewrap import BubblewrapBackend
 from lego_harness.tasks.folder import load_pool, workspace_files
 from lego_harness.tasks.proof import prove
@@ -186,7 +188,7 @@ def test_where_nothing_can_be_taken_there_is_no_pool(
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("set.jsonl", '{"a": ', "expected JSON Lines or a JSON list"),
+        ("set.json", "[{}, ", "expected JSON Lines or a JSON list"),
         ("set.json", "[" * 100_000, "expected JSON Lines or a JSON list"),
         ("set.parquet", "PAR1", "convert other tables to JSON Lines"),
     ],
@@ -200,6 +202,87 @@ def test_a_source_that_cannot_be_read_says_what_is_expected(
     assert said in capsys.readouterr().err
 
 
+def test_a_line_that_is_no_json_is_refused_alone(tmp_path: Path, clone: Path) -> None:
+    source = tmp_path / "set.jsonl"
+    lines = [b'{"a": ', b"[" * 100_000, b'"\xff"', json.dumps(row(clone)).encode(), b"9" * 5000]
+    source.write_bytes(b"\n".join(lines))
+    out = ["--out", str(tmp_path / "pool"), "--clones", str(tmp_path / "clones")]
+    assert main(["tasks", "import", str(source), *out]) == 1
+    told = json.loads((tmp_path / "pool" / "import.json").read_text())["tasks"]
+    assert [(one["task"], one["taken"]) for one in told] == [
+        *((f"line {number}", False) for number in (1, 2, 3)),
+        ("owner__calc-1", True),
+        ("line 5", False),
+    ]
+    assert all(
+        one["said"].startswith("expected a JSON object in UTF-8: ") for one in told if not one["taken"]
+    )
+
+
+def test_a_row_that_no_library_can_take_is_refused_alone(
+    tmp_path: Path, clone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deep = "[" * 100_000
+    wrong = [
+        row(clone, FAIL_TO_PASS=deep),
+        row(clone, FAIL_TO_PASS='["a'),
+        row(clone, instance_id=[[[[["\x1b[31m"]]]]]),
+        row(clone, problem_statement="\ud800"),
+        row(clone, instance_id="import.json"),
+    ]
+    code, told = imported(tmp_path, [*wrong, row(clone)])
+    assert code == 1
+    assert [one["taken"] for one in told] == [False] * len(wrong) + [True]
+    assert told[0]["said"].startswith("FAIL_TO_PASS: expected a JSON list in a string: maximum recursion")
+    assert told[1]["said"].startswith("FAIL_TO_PASS: expected a JSON list in a string: ")
+    assert "is what a pool calls its record" in told[4]["said"]
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_what_of_a_project_a_task_cannot_show_is_told(tmp_path: Path, clone: Path) -> None:
+    git(clone, "checkout", "-q", "v1.0")
+    (clone / "latest").symlink_to("tests")
+    (clone / "again.py").symlink_to("calc_link.py")
+    (clone / "tests" / "config.json").write_text("{}")
+    git(clone, "add", ".")
+    git(clone, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},vendored")
+    git(clone, "commit", "-qm", "new base")
+    base = git(clone, "rev-parse", "HEAD").strip()
+    code, told = imported(tmp_path, [row(clone, base_commit=base)])
+    assert code == 0
+    assert told[0]["said"] == (
+        "2 submodules or links to no file are left out, first latest; "
+        "config.json of the project's tests is replaced by the lists of tests"
+    )
+    (task,) = load_pool(tmp_path / "pool")
+    assert workspace_files(task)["again.py"] == BROKEN.encode()
+
+
+def test_a_name_that_a_task_cannot_have_is_refused(tmp_path: Path, clone: Path) -> None:
+    git(clone, "checkout", "-q", "v1.0")
+    (clone / os.fsdecode(b"caf\xe9")).touch()
+    git(clone, "add", ".")
+    git(clone, "commit", "-qm", "latin")
+    base = git(clone, "rev-parse", "HEAD").strip()
+    code, told = imported(tmp_path, [row(clone), row(clone, instance_id="latin", base_commit=base)])
+    assert code == 1
+    assert "expected names in UTF-8" in told[1]["said"]
+
+
+def test_tests_in_a_folder_called_testing_are_tests_to_grading_too(tmp_path: Path, clone: Path) -> None:
+    git(clone, "checkout", "-q", "v1.0")
+    git(clone, "mv", "tests", "testing")
+    git(clone, "commit", "-qm", "as pytest has it")
+    base = git(clone, "rev-parse", "HEAD").strip()
+    patch = git(clone, "diff", "v1.0", "main", "--", "tests").replace("tests/", "testing/")
+    names = '["testing/test_calc.py::test_add"]'
+    one = row(clone, base_commit=base, test_patch=patch, FAIL_TO_PASS=names, PASS_TO_PASS="[]")
+    (task,) = taken(tmp_path, one)
+    before = workspace_files(task)
+    graded = graded_tree(before, {**before, "testing/test_calc.py": b"", "testing/data.txt": b""})
+    assert graded.files == before
+
+
 def test_harbor_folders_are_copied_where_they_can_be_graded_here(tmp_path: Path) -> None:
     write_files(tmp_path / "harbor" / "good")
     write_files(tmp_path / "harbor" / "gpu", **{"task.toml": "[environment]\ngpus = 1\n"})
@@ -211,6 +294,79 @@ def test_harbor_folders_are_copied_where_they_can_be_graded_here(tmp_path: Path)
     assert {one["task"]: one["taken"] for one in told} == {"good": True, "gpu": False, "shell": False}
     assert "sandboxes have no GPU" in told[1]["said"]
     assert "expected hidden tests" in told[2]["said"]
+
+
+def hostile_links_in_a_circle(task: Path) -> str:
+    (task / "environment" / "repo" / "a").symlink_to("b")
+    (task / "environment" / "repo" / "b").symlink_to("a")
+    return "links in a circle"
+
+
+def hostile_pipe(task: Path) -> str:
+    os.mkfifo(task / "environment" / "Dockerfile")
+    return "is neither a file nor a folder nor a link"
+
+
+def hostile_toml(task: Path) -> str:
+    (task / "task.toml").write_text(f"a = {'[' * 10_000}")
+    return "not valid TOML"
+
+
+def hostile_key(task: Path) -> str:
+    (task / "task.toml").write_text("[metadata]\ntags = '\\u001b[31m'\n".replace("'", '"'))
+    return "metadata.tags: "
+
+
+def hostile_record(task: Path) -> str:
+    task.rename(task.with_name("import.json"))
+    return "is what a pool calls its record"
+
+
+def absolute_link(task: Path) -> str:
+    (task / "environment" / "repo" / "same.py").symlink_to(task / "environment" / "repo" / "calc.py")
+    return "an absolute link leads out of a copy"
+
+
+def several_steps(task: Path) -> str:
+    (task / "task.toml").write_text("[[steps]]\nname = 'one'\n")
+    return "make a task of each step"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        *(hostile_links_in_a_circle, hostile_pipe, hostile_toml, hostile_key, hostile_record),
+        *(absolute_link, several_steps),
+    ],
+)
+def test_a_hostile_folder_is_refused_alone(
+    tmp_path: Path, spoil: Callable[[Path], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_files(tmp_path / "harbor" / "good")
+    write_files(tmp_path / "harbor" / "spoiled")
+    said = spoil(tmp_path / "harbor" / "spoiled")
+    assert main(["tasks", "import", str(tmp_path / "harbor"), "--out", str(tmp_path / "pool")]) == 1
+    told = json.loads((tmp_path / "pool" / "import.json").read_text())["tasks"]
+    assert [one["said"] for one in told if one["taken"]] == [""]
+    assert [said in one["said"] for one in told if not one["taken"]] == [True]
+    assert [task.id for task in load_pool(tmp_path / "pool")] == ["good"]
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_what_is_taken_can_be_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that is about tasks; a link to a file and to a folder; the pool named by where one stands."""
+    task = write_files(tmp_path / "harbor" / "about", **{"environment/repo/inner/task.toml": "[metadata]\n"})
+    (task / "environment" / "repo" / "same.py").symlink_to("calc.py")
+    (task / "environment" / "repo" / "latest").symlink_to("inner")
+    monkeypatch.chdir(task)
+    assert main(["tasks", "import", ".", "--out", "../../pool"]) == 0
+    told = json.loads((tmp_path / "pool" / "import.json").read_text())["tasks"]
+    said = "1 links to folders show nothing, first environment/repo/latest"
+    assert told == [{"task": "about", "taken": True, "said": said}]
+    (loaded,) = load_pool(tmp_path / "pool")
+    assert {"inner/task.toml", "same.py"} <= workspace_files(loaded).keys()
+    assert main(["tasks", "import", ".", "--out", "pool"]) == 2
+    assert not (task / "pool").exists()
 
 
 JSON = st.recursive(

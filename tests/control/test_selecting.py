@@ -109,3 +109,13 @@ def test_an_existing_folder_is_never_written_over(pool: Path, run: Path) -> None
     assert select(pool, run, pool) == 2
     assert select(pool, run, Path()) == 2
     assert sorted(path.name for path in pool.iterdir()) == before
+
+
+def test_a_task_that_its_copy_could_not_be_is_named(
+    pool: Path, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo = pool / "half" / "environment" / "repo"
+    (repo / "same.py").symlink_to(repo / "calc.py")
+    assert select(pool, run, tmp_path / "new") == 2
+    assert "same.py: an absolute link leads out of a copy" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from lego_harness.errors import GraderError
-from lego_harness.invalid import reason
+from lego_harness.invalid import got, reason
 from lego_harness.text import one_line
 
 FILE = "config.json"
@@ -27,7 +27,10 @@ _KEYS = ("FAIL_TO_PASS", "PASS_TO_PASS")
 
 
 def _unpacked(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"expected a JSON list in a string: {one_line(str(error), limit=80)}") from error
 
 
 Names = Annotated[
@@ -68,9 +71,7 @@ def listed_tests(tests: Path) -> Listed | None:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise GraderError(
-            f"{path}: {where}: {reason(first)}, got {one_line(repr(first['input']), limit=80)}"
-        ) from error
+        raise GraderError(f"{path}: {where}: {reason(first)}, got {got(first)}") from error
     except (OSError, ValueError, RecursionError) as error:
         raise GraderError(f"{path}: cannot be read as JSON: {one_line(str(error))}") from error
     _refuse_repeated(path, listed)

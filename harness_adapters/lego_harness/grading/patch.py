@@ -20,7 +20,8 @@ _CUT = f"… cut at {MAX_PATCH_CHARS} characters"
 _MAX_SHOWN_BYTES = 100_000
 _MAX_SHOWN_LINES = 2_000
 _BY_PRODUCTS = {"__pycache__", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"}
-_TEST_FOLDERS = {"test", "tests"}
+TEST_FOLDERS = {"test", "tests", "testing"}
+"""Whose files are tests, in lower case: SWE-bench's word for what goes into a test patch."""
 _RUNNER_FILES = {
     "conftest.py",
     "pytest.ini",
@@ -111,7 +112,7 @@ def _refusal(path: str, old: bytes | None, new: bytes | None) -> str | None:
         return ""
     parts = path.split("/")
     name, suffix = parts[-1].lower(), PurePosixPath(parts[-1].lower()).suffix
-    if _TEST_FOLDERS & {part.lower() for part in parts[:-1]} or _is_test_file(name):
+    if TEST_FOLDERS & {part.lower() for part in parts[:-1]} or _is_test_file(name):
         return "test file"
     if name in _RUNNER_FILES:
         return "test runner configuration"

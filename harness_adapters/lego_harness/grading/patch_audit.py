@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 
 from lego_harness.grading.findings import finding
+from lego_harness.grading.patch import TEST_FOLDERS
 from lego_harness.types import Finding, FindingKind
 
 _MAX_BYTES = 500_000
@@ -130,7 +131,7 @@ def _checks(tree: ast.Module) -> dict[str, int]:
 
 def _is_test(path: str) -> bool:
     *folders, name = path.lower().split("/")
-    return bool({"test", "tests"} & set(folders)) or name.startswith("test_") or name.endswith("_test.py")
+    return bool(TEST_FOLDERS & set(folders)) or name.startswith("test_") or name.endswith("_test.py")
 
 
 def _parsed(source: bytes) -> ast.Module:

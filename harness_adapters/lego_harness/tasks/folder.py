@@ -10,15 +10,18 @@ nothing: whether the tests tell right from wrong is proven by `proof.py`.
 from __future__ import annotations
 
 import os
+import stat
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from lego_harness.errors import UsageError
-from lego_harness.invalid import reason
+from lego_harness.invalid import got, reason
 from lego_harness.tasks.surroundings import EnvironmentTable, read_surroundings
+from lego_harness.text import one_line
 from lego_harness.types import Task
 
 
@@ -39,6 +42,14 @@ class _Timed(BaseModel):
     timeout_sec: float | None = Field(None, gt=0)
 
 
+def _single(steps: tuple[Any, ...]) -> tuple[Any, ...]:
+    if steps:
+        raise ValueError(
+            "a task has one instruction and one grading here; make a task of each step, or take it out of the pool"
+        )
+    return steps
+
+
 class _TaskToml(BaseModel):
     """The whole file; sections of Harbor's that we do not read pass unread."""
 
@@ -48,15 +59,15 @@ class _TaskToml(BaseModel):
     agent: _Timed = _Timed(timeout_sec=None)
     verifier: _Timed = _Timed(timeout_sec=None)
     environment: EnvironmentTable = EnvironmentTable()
-    steps: tuple[Any, ...] = Field((), max_length=0)
-    """Harbor's tasks of several steps: there is one instruction and one grading here."""
+    steps: Annotated[tuple[Any, ...], AfterValidator(_single)] = ()
+    """Harbor's tasks of several steps, which are refused."""
 
 
 def load_pool(folder: Path) -> tuple[Task, ...]:
     """Every task folder below `folder`, by name; raises UsageError for none or a bad one."""
     if not folder.is_dir():
         raise UsageError(f"task pool {folder}: expected a folder that holds task folders")
-    tasks = [load_task(path.parent) for path in sorted(folder.rglob("task.toml"))]
+    tasks = [load_task(path) for path in task_folders(folder)]
     if not tasks:
         raise UsageError(f"task pool {folder}: found no task.toml; expected POOL/TASK/task.toml")
     seen: dict[str, Path] = {}
@@ -67,11 +78,30 @@ def load_pool(folder: Path) -> tuple[Task, ...]:
     return tuple(tasks)
 
 
+def task_folders(root: Path) -> list[Path]:
+    """Every folder at or below `root` with a task.toml, or a link to one; what lies inside a task is its own."""
+    return sorted(_task_folders(root))
+
+
+def _task_folders(root: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(root):
+        here = Path(folder)
+        if "task.toml" in names:
+            folders.clear()
+            yield here
+        yield from (link for name in folders if _is_linked_task(link := here / name))
+
+
+def _is_linked_task(folder: Path) -> bool:
+    return folder.is_symlink() and (folder / "task.toml").is_file()
+
+
 def load_task(path: Path) -> Task:
     """One task folder; raises UsageError naming the file that is missing or wrong."""
+    _require_plain(path)
     toml = _read_toml(path / "task.toml")
     task = Task(
-        id=path.absolute().name,
+        id=(path.absolute() if path.name not in ("", "..") else path.resolve()).name,
         path=path.absolute(),
         instruction=_read_instruction(path / "instruction.md"),
         split=toml.metadata.split,
@@ -80,7 +110,6 @@ def load_task(path: Path) -> Task:
         verifier_timeout_s=toml.verifier.timeout_sec or 60.0,
         surroundings=read_surroundings(path.absolute(), toml.environment),
     )
-    _refuse_links(task.path)
     if not _files_under(task.workspace):
         raise UsageError(f"{task.workspace}: expected the files the agent starts with, got none")
     if not any(is_test_file(file) for file in _files_under(task.tests)):
@@ -120,9 +149,9 @@ def _read_toml(path: Path) -> _TaskToml:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{path}: {key}: {reason(first)}, got {first['input']!r}") from error
-    except ValueError as error:
-        raise UsageError(f"{path}: not valid TOML: {error}") from error
+        raise UsageError(f"{path}: {key}: {reason(first)}, got {got(first)}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not valid TOML: {one_line(str(error))}") from error
 
 
 def _read_instruction(path: Path) -> str:
@@ -135,10 +164,30 @@ def _read_instruction(path: Path) -> str:
     return text
 
 
-def _refuse_links(root: Path) -> None:
+def _require_plain(root: Path) -> None:
+    """Files and folders that can be read, and links that stay inside: nothing that blocks or leads away."""
     inside = root.resolve()
-    for folder, folders, names in os.walk(root):
+    for folder, folders, names in os.walk(root, onerror=_unreadable):
         for name in (*folders, *names):
             path = Path(folder, name)
-            if path.is_symlink() and not path.resolve().is_relative_to(inside):
-                raise UsageError(f"{path}: links out of the task folder; copy the file in")
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                _require_inside(path, inside)
+            elif not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+                raise UsageError(f"{path}: is neither a file nor a folder nor a link; take it out")
+            elif not os.access(path, os.R_OK):
+                raise UsageError(f"{path}: cannot be read; give yourself the right to")
+
+
+def _require_inside(link: Path, inside: Path) -> None:
+    try:
+        target = link.resolve()
+    except (OSError, RuntimeError) as error:  # until Python 3.13 a circle is the latter
+        raise UsageError(f"{link}: links in a circle; take it out") from error
+    if not target.is_relative_to(inside):
+        raise UsageError(f"{link}: links out of the task folder; copy the file in")
+
+
+def _unreadable(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise UsageError(f"{error.filename}: {error.strerror}; expected a folder that can be read") from error

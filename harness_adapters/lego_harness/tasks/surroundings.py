@@ -12,6 +12,7 @@ into the image. Builds nothing: backends do.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 from dataclasses import replace
@@ -32,9 +33,15 @@ _COMPOSE = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compos
 
 
 def _megabytes(said: Any) -> Any:
-    """Harbor's older spelling, `"4G"`; whatever else is left to be refused."""
-    found = re.fullmatch(r"(\d{1,9})([MGT])i?B?", said) if isinstance(said, str) else None
-    return int(found[1]) * 1024 ** "MGT".index(found[2]) if found else said
+    """Harbor's older spelling, `"4G"`, in whole megabytes; a number is left as it is."""
+    if not isinstance(said, str):
+        return said
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([MGT])i?B?", said.strip(), re.IGNORECASE)
+    if found is None:
+        raise ValueError(
+            'expected a number with its unit, as in "4G" or "512M", or megabytes as a bare number'
+        )
+    return math.ceil(float(found[1]) * 1024 ** "MGT".index(found[2].upper()))
 
 
 _Megabytes = Annotated[int, BeforeValidator(_megabytes), Field(ge=0, le=2**30, strict=True)]

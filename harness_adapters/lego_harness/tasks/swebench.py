@@ -11,7 +11,6 @@ Whether the tests tell right from wrong is proven as for every task. Downloads n
 from __future__ import annotations
 
 import json
-import posixpath
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -23,10 +22,11 @@ from lego_harness.grading.git import run_git
 from lego_harness.grading.git_history import sealed_commit
 from lego_harness.grading.git_view import view_of
 from lego_harness.grading.listed import FILE, Names
-from lego_harness.sandbox.base import MAX_EXPORT_BYTES, MAX_EXPORT_FILES
+from lego_harness.grading.patch import TEST_FOLDERS
+from lego_harness.invalid import got, reason
+from lego_harness.tasks.git_tree import Tree, read_tree
 from lego_harness.text import one_line
 
-_TEST_FOLDERS = {"test", "tests", "testing"}
 _SOLVE = """#!/bin/bash
 here="$(cd "$(dirname "$0")" && pwd)"
 git apply --whitespace=nowarn "$here/fix.patch" 2>/dev/null || patch --silent -p1 < "$here/fix.patch"
@@ -50,30 +50,44 @@ class Instance(BaseModel):
     docker_image: _Text | None = None
 
 
-def rows(path: Path) -> Iterator[tuple[str, Any]]:
-    """Where each row stands and what it is, of JSON Lines or one JSON list; raises UsageError."""
+def rows(path: Path) -> Iterator[tuple[str, Any | UsageError]]:
+    """Where each row stands and what it is, of JSON Lines or one JSON list; a line that is no JSON is a UsageError in
+    place of its row. Raises UsageError where nothing can be read."""
     try:
-        text = path.read_text(encoding="utf-8")
-        if text.lstrip().startswith("["):
-            yield from ((f"row {number}", row) for number, row in enumerate(json.loads(text), 1))
-            return
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip():
-                yield f"line {number}", json.loads(line)
+        content = path.read_bytes()
+        listed = _list(content) if content.lstrip().startswith(b"[") else None
     except (OSError, ValueError, RecursionError) as error:
         said = one_line(str(error), limit=200)
         raise UsageError(f"{path}: expected JSON Lines or a JSON list in UTF-8: {said}") from error
+    if listed is not None:
+        yield from ((f"row {number}", row) for number, row in enumerate(listed, 1))
+        return
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if line.strip():
+            yield f"line {number}", _row(line)
+
+
+def _list(content: bytes) -> list[Any]:
+    return json.loads(content.decode("utf-8"))
+
+
+def _row(line: bytes) -> Any | UsageError:
+    try:
+        return json.loads(line.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        return UsageError(f"expected a JSON object in UTF-8: {one_line(str(error), limit=200)}")
 
 
 def instance(row: Any) -> Instance:
     """A row, checked; raises UsageError naming the column."""
+    if isinstance(row, UsageError):
+        raise row
     try:
         return Instance.model_validate(row)
     except ValidationError as error:
         first = error.errors()[0]
         column = ".".join(map(str, first["loc"])) or "row"
-        got = one_line(repr(first["input"]), limit=80)
-        raise UsageError(f"{column}: {first['msg']}, got {got}") from error
+        raise UsageError(f"{column}: {reason(first)}, got {got(first)}") from error
 
 
 def task_files(wanted: Instance, clones: Path) -> tuple[dict[str, bytes], str]:
@@ -92,16 +106,31 @@ def _task_files(wanted: Instance, git: Path) -> tuple[dict[str, bytes], str]:
     tested = _patched(git, base, "test_patch", wanted.test_patch)
     changed = run_git(git, ["diff-tree", "-r", "-z", "--name-only", base, tested], b"")
     folder = _test_folder([name for name in changed.decode("utf-8", "replace").split("\0") if name])
-    repo, tests = _tree(git, base), _tree(git, tested)
-    listed, note = _listed(wanted, f"{folder}/")
-    inner = {name.removeprefix(f"{folder}/"): tests[name] for name in tests if name.startswith(f"{folder}/")}
+    repo, tests = read_tree(git, base), read_tree(git, tested)
+    listed, notes = _listed(wanted, f"{folder}/")
+    inner = _below(folder, tests.files)
     parts: dict[str, Mapping[str, bytes]] = {
-        "environment/repo/": {**repo, **sealed_commit(git, base)},
+        "environment/repo/": {**repo.files, **sealed_commit(git, base)},
         "tests/": {**inner, FILE: listed},
         "solution/": {"solve.sh": _SOLVE.encode(), "fix.patch": wanted.patch.encode()},
         "": {"instruction.md": wanted.problem_statement.encode(), "task.toml": _toml(wanted).encode()},
     }
-    return {f"{where}{name}": data for where, files in parts.items() for name, data in files.items()}, note
+    files = {f"{where}{name}": data for where, files in parts.items() for name, data in files.items()}
+    return files, "; ".join([*notes, *_notes(repo, inner)])
+
+
+def _below(folder: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    start = f"{folder}/"
+    return {name.removeprefix(start): data for name, data in files.items() if name.startswith(start)}
+
+
+def _notes(repo: Tree, tests: Mapping[str, bytes]) -> Iterator[str]:
+    """What of the project the task does not show."""
+    if repo.left_out:
+        first = one_line(repo.left_out[0], limit=120)
+        yield f"{len(repo.left_out)} submodules or links to no file are left out, first {first}"
+    if FILE in tests:
+        yield f"{FILE} of the project's tests is replaced by the lists of tests"
 
 
 def _clone(repo: str, clones: Path) -> Path:
@@ -134,48 +163,11 @@ def _test_folder(changed: list[str]) -> str:
 
 def _above_tests(name: str) -> str:
     parts = PurePosixPath(name).parts
-    at = next((i for i, part in enumerate(parts[:-1]) if part in _TEST_FOLDERS), None)
+    at = next((i for i, part in enumerate(parts[:-1]) if part.lower() in TEST_FOLDERS), None)
     return "" if at is None else "/".join(parts[: at + 1])
 
 
-def _tree(git: Path, tree: str) -> dict[str, bytes]:
-    """Regular files of a tree, and links to them as copies; raises UsageError beyond what can be graded."""
-    listing = run_git(git, ["ls-tree", "-r", "-l", "-z", "--full-tree", tree], b"")
-    entries = [line.partition("\t")[::2] for line in listing.decode("utf-8", "replace").split("\0") if line]
-    told = [(*about.split(), name) for about, name in entries]
-    blobs = {name: (mode, sha, int(size)) for mode, kind, sha, size, name in told if kind == "blob"}
-    if len(blobs) > MAX_EXPORT_FILES or sum(size for _, _, size in blobs.values()) > MAX_EXPORT_BYTES:
-        raise UsageError(
-            f"its tree has {len(blobs)} files, expected at most {MAX_EXPORT_FILES} files and {MAX_EXPORT_BYTES} bytes"
-        )
-    wanted = "".join(f"{sha}\n" for _, sha, _ in blobs.values()).encode()
-    contents = _contents(run_git(git, ["cat-file", "--batch"], wanted), len(blobs))
-    raw = dict(zip(blobs, contents, strict=True))
-    links = {name for name, (mode, _, _) in blobs.items() if mode == "120000"}
-    pointed = {name: _target(name, raw[name]) for name in links}
-    copies = {name: raw[to] for name, to in pointed.items() if to in raw and to not in links}
-    return {name: data for name, data in raw.items() if name not in links} | copies
-
-
-def _contents(stream: bytes, count: int) -> Iterator[bytes]:
-    at = 0
-    for _ in range(count):
-        head = stream[at : stream.index(b"\n", at)]
-        if len(head.split()) != 3:
-            raise SetupError(
-                f"an object is not in the clone: {head.decode('utf-8', 'replace')}; fetch it whole"
-            )
-        at += len(head) + 1
-        size = int(head.split()[2])
-        yield stream[at : at + size]
-        at += size + 1
-
-
-def _target(name: str, link: bytes) -> str:
-    return posixpath.normpath(posixpath.join(posixpath.dirname(name), link.decode("utf-8", "replace")))
-
-
-def _listed(wanted: Instance, folder: str) -> tuple[bytes, str]:
+def _listed(wanted: Instance, folder: str) -> tuple[bytes, list[str]]:
     """config.json in names below the tests folder; tests elsewhere cannot be run and are told of."""
     away = [name for name in wanted.fail_to_pass if not name.startswith(folder)]
     if away:
@@ -184,8 +176,8 @@ def _listed(wanted: Instance, folder: str) -> tuple[bytes, str]:
     lists = {"FAIL_TO_PASS": wanted.fail_to_pass, "PASS_TO_PASS": kept}
     ours = {key: [name.removeprefix(folder) for name in names] for key, names in lists.items()}
     lost = len(wanted.pass_to_pass) - len(kept)
-    note = f"{lost} of PASS_TO_PASS are not below {folder} and decide nothing" if lost else ""
-    return json.dumps(ours, indent=1).encode(), note
+    notes = [f"{lost} of PASS_TO_PASS are not below {folder} and decide nothing"] if lost else []
+    return json.dumps(ours, indent=1).encode(), notes
 
 
 def _toml(wanted: Instance) -> str:

@@ -95,3 +95,10 @@ def test_a_pool_without_tasks_is_refused(tmp_path: Path) -> None:
         load_pool(tmp_path)
     with pytest.raises(UsageError, match="expected a folder"):
         load_pool(tmp_path / "nowhere")
+
+
+def test_a_task_inside_a_task_is_no_task_of_the_pool_and_a_linked_one_is(tmp_path: Path) -> None:
+    write_files(tmp_path / "pool" / "a", **{"environment/repo/inner/task.toml": "[metadata]\n"})
+    write_files(tmp_path / "elsewhere")
+    (tmp_path / "pool" / "b").symlink_to(tmp_path / "elsewhere")
+    assert [task.id for task in load_pool(tmp_path / "pool")] == ["a", "b"]

@@ -75,10 +75,11 @@ def test_a_named_image_is_taken_as_it_is(tmp_path: Path) -> None:
         ("cpus = nan", "environment.cpus"),
         ("memory_mb = -4", "environment.memory_mb"),
         ("memory_mb = 1.5", "environment.memory_mb"),
-        ('memory = "lots"', "environment.memory: .*got 'lots'"),
+        ('memory = "lots"', "environment.memory: expected a number with its unit.*got 'lots'"),
+        ('memory = "4096"', "environment.memory: .*megabytes as a bare number, got '4096'"),
         ("gpus = 1", "environment.gpus: sandboxes have no GPU"),
         ('tpu = {type = "v4"}', "environment.tpu: sandboxes have no TPU"),
-        ('[[steps]]\nname = "one"', "steps"),
+        ('[[steps]]\nname = "one"', "steps: .*make a task of each step"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, table: str, said: str) -> None:
@@ -100,6 +101,7 @@ def test_a_task_of_several_containers_is_refused(tmp_path: Path) -> None:
             Limits(cpus=2.0, memory_mb=2048, disk_mb=512, output_bytes=7),
         ),
         ('memory = "2G"\nstorage = "768M"\n', Limits(memory_mb=2048, disk_mb=768, output_bytes=7)),
+        ('memory = "1.5g"\nstorage = "1.5m"\n', Limits(memory_mb=1536, output_bytes=7)),
         ("cpus = 0.5\nmemory_mb = 1\nstorage_mb = 1\n", Limits(output_bytes=7)),
     ],
 )

@@ -1,0 +1,63 @@
+"""A task folder taken into another pool: as it was, and a task there too, or not at all.
+
+Links are kept as links, so that they must be relative; what a pool keeps beside its tasks has names that no task may
+take. Invariant: what was copied was loaded again at its new place.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from lego_harness.errors import UsageError
+from lego_harness.tasks.folder import load_task
+
+RECORDS = ("import.json", "selection.json")
+"""What a pool tells of itself."""
+
+
+def copy_task(folder: Path, pool: Path) -> str:
+    """Its id, once it stands in `pool`; raises UsageError with what keeps it out."""
+    task = load_task(folder)
+    place = free_place(pool, task.id)
+    if place.resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"{folder}: the new pool would lie in it, expected a place outside")
+    for link in _links(folder):
+        if link.readlink().is_absolute():
+            raise UsageError(f"{link}: an absolute link leads out of a copy; make it relative")
+    shutil.copytree(folder, place, symlinks=True)
+    require_loads(place)
+    return task.id
+
+
+def free_place(pool: Path, name: str) -> Path:
+    """Where a task of that name goes; raises UsageError where it cannot."""
+    if name in RECORDS:
+        raise UsageError(f"{name} is what a pool calls its record, expected another name")
+    if os.path.lexists(pool / name):
+        raise UsageError("another task has the same name, expected each once")
+    return pool / name
+
+
+def require_loads(place: Path) -> None:
+    """The task that was written there is one, or is taken away again; raises UsageError."""
+    try:
+        load_task(place)
+    except UsageError as error:
+        shutil.rmtree(place)
+        raise UsageError(str(error).replace(f"{place.absolute()}/", "").replace(f"{place}/", "")) from error
+
+
+def unseen_links(folder: Path) -> list[str]:
+    """Links to folders below a task's workspace and tests: nobody is shown what they point to."""
+    places = (folder / "environment" / "repo", folder / "tests")
+    links = (link for place in places for link in _links(place) if link.is_dir())
+    return sorted(link.relative_to(folder).as_posix() for link in links)
+
+
+def _links(folder: Path) -> Iterator[Path]:
+    for inner, folders, names in os.walk(folder):
+        paths = (Path(inner, name) for name in (*folders, *names))
+        yield from (path for path in paths if path.is_symlink())
