@@ -13,7 +13,7 @@ from lego_control.ci.outcome import Outcome, Report, Status
 from lego_control.ci.publish import Outputs, publish
 from lego_core.config import Limit, WatchdogPolicy
 from lego_core.health.backtest import backtest
-from lego_core.health.diagnose import check_limit
+from lego_core.health.diagnose import check_limit, is_silent
 from lego_core.health.findings import Diagnosis, Verdict
 from lego_core.health.of_run import diagnose_run
 from lego_core.health.policy import effective_policy, load_policy
@@ -76,9 +76,9 @@ def _limit(run: str, series: Series, limit: Limit) -> Outcome:
         if bound is not None
     )
     finding = check_limit(series, limit)
-    is_measured = series.columns[limit.metric].num_measured > 0 if len(series) else False
-    if not is_measured:
-        status, seen = Status.ERROR, "never measured"
+    if is_silent(series, limit.metric, limit.steps):
+        was_measured = bool(len(series)) and series.columns[limit.metric].num_measured > 0
+        status, seen = Status.ERROR, "no value" if was_measured else "never measured"
     elif finding is None:
         status, seen = Status.PASSED, "kept"
     else:

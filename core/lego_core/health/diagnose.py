@@ -18,7 +18,7 @@ from lego_core.health.evidence import table8
 from lego_core.health.findings import Diagnosis, Finding, Layer, Verdict
 from lego_core.health.hypotheses import explain
 from lego_core.health.series import COLUMNS, Floats, Series
-from lego_core.health.signs import Sign
+from lego_core.health.signs import RECENT, Sign
 
 MIN_STEPS = 5
 """Below this nothing is said of a run."""
@@ -61,7 +61,7 @@ def diagnose(series: Series, policy: WatchdogPolicy | None = None) -> Diagnosis:
         findings=findings,
         hypotheses=explain(findings),
         evidence=table8(series),
-        data_quality=tuple(_quality(series)),
+        data_quality=tuple(_quality(series, policy)),
     )
 
 
@@ -181,10 +181,11 @@ def _changes(series: Series) -> Iterator[Finding]:
 
 
 def check_limit(series: Series, limit: Limit) -> Finding | None:
-    """The finding of a limit that does not hold over its last `steps` measured steps, or None."""
-    index = np.flatnonzero(np.isfinite(series.values(limit.metric)))[-limit.steps :]
-    if not len(index):
+    """The finding of a limit that does not hold over its last `steps` measured steps, or None; None also where
+    it cannot be judged, because none of the run's last `steps` steps has a value (`is_silent`)."""
+    if is_silent(series, limit.metric, limit.steps):
         return None
+    index = np.flatnonzero(np.isfinite(series.values(limit.metric)))[-limit.steps :]
     level = float(series.values(limit.metric)[index].mean())
     for bound, is_broken, word in (
         (limit.min, limit.min is not None and level < limit.min, "below"),
@@ -195,6 +196,11 @@ def check_limit(series: Series, limit: Limit) -> Finding | None:
             sign = Sign(value=level, threshold=bound, start=int(index[0]))
             return _warning(series, limit.metric, f"limit_{word}", sign, text)
     return None
+
+
+def is_silent(series: Series, metric: str, steps: int) -> bool:
+    """Whether none of the run's last `steps` steps has a value of the metric."""
+    return not np.isfinite(series.values(metric)[-steps:]).any()
 
 
 def _warning(series: Series, metric: str, detector: str, sign: Sign, text: str) -> Finding:
@@ -217,12 +223,18 @@ def _as_warning(finding: Finding) -> Finding:
     return replace(finding, layer=Layer.WARNING)
 
 
-def _quality(series: Series) -> Iterator[str]:
+def _quality(series: Series, policy: WatchdogPolicy) -> Iterator[str]:
     if len(series) < MIN_STEPS:
         yield f"{len(series)} steps, too few for a verdict: it takes {MIN_STEPS}, and the drop rule 17"
     absent = [name for name in COLUMNS if name in series.columns and not series.columns[name].num_measured]
     if len(series) and absent:
         yield f"never measured: {', '.join(absent)}"
+    silent = [name for name in series.columns if name not in absent and is_silent(series, name, RECENT)]
+    if silent:
+        yield f"no value in the last {RECENT} steps: {', '.join(silent)}"
+    for limit in policy.limits if len(series) else ():
+        if is_silent(series, limit.metric, limit.steps):
+            yield f"the limit on {limit.metric} is not judged: no value in the last {limit.steps} steps"
     gaps = np.flatnonzero(np.diff(series.steps) > 1)
     if len(gaps):
         yield f"steps are missing in {len(gaps)} places, first behind step {int(series.steps[gaps[0]])}"

@@ -61,6 +61,19 @@ def test_a_broken_limit_fails_and_says_by_how_much(
     assert "expected at least 0.9 over the last 3 steps" in told["checks"][1]["evidence"]
 
 
+def test_a_limit_that_cannot_be_judged_any_more_is_inconclusive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[limits]]\nmetric = "k3"\nmax = 0.001\n')
+    with RunWriter.create(tmp_path, recipe()) as writer:
+        for number in range(1, 11):
+            writer.append_step(step(number, reward_mean=0.5, k3=1e-9 if number == 1 else None))
+    assert main(["check", str(writer.layout.root), "--policy", str(policy), "--json", "-"]) == 3
+    limit = json.loads(capsys.readouterr().out)["checks"][1]
+    assert (limit["status"], limit["evidence"]) == ("error", "no value, expected at most 0.001 over the last 5 steps")
+
+
 def test_a_collapsed_run_is_exit_code_four(tmp_path: Path) -> None:
     assert main(["check", str(a_run(tmp_path, collapsed()))]) == 4
 

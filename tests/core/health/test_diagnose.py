@@ -123,6 +123,23 @@ def test_a_limit_of_the_policy_is_a_warning() -> None:
     assert diagnosis.verdict is Verdict.WATCH
 
 
+def test_a_limit_whose_metric_is_no_longer_measured_is_told_and_not_judged_by_old_values() -> None:
+    policy = WatchdogPolicy(limits=(Limit(metric="k3", max=0.01, steps=3),))
+
+    def judged(last_measured: int) -> Diagnosis:
+        curve = records(20, k3=lambda i: 0.02 if i <= last_measured else None)
+        return diagnose(make_series(curve), policy)
+
+    recent, stale, once, never = (judged(n) for n in (18, 17, 1, 0))
+    assert "k3/limit_above" in found(recent)
+    assert not [note for note in recent.data_quality if "limit" in note]
+    for diagnosis in (stale, once, never):
+        assert "k3/limit_above" not in found(diagnosis)
+        assert "the limit on k3 is not judged: no value in the last 3 steps" in diagnosis.data_quality
+    assert "no value in the last 5 steps: k3" in once.data_quality
+    assert [note for note in never.data_quality if note.startswith("never measured") and "k3" in note]
+
+
 def test_the_papers_table_is_first_five_last_five_and_t() -> None:
     rows = {e.metric: e for e in run(20, reward_mean=lambda i: 0.5 - 0.02 * i + 0.001 * (-1) ** i).evidence}
     reward = rows["reward"]
