@@ -92,9 +92,8 @@ def _heldout(run: Run) -> Iterator[Evaluation]:
         if value is not None:
             flat.setdefault(step, {})[key] = float(value)
     for step, values in flat.items():
-        yield Evaluation(
-            step=step, solve_rate=values.get("solve_rate", math.nan), n=int(_finite(values.get("n")) or 0)
-        )
+        n = _finite(values.get("rates.tasks", values.get("n")))
+        yield Evaluation(step=step, solve_rate=values.get("solve_rate", math.nan), n=int(n or 0))
 
 
 def _resumed(run: Run) -> list[int]:

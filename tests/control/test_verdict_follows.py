@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ import pytest
 from lego_control.runs import Runs
 from lego_control.tools.status import run_status
 from lego_control.verdict import run_diagnose
-from lego_core.store import RunWriter
+from lego_core.health.of_run import diagnose_run
+from lego_core.pass_rates import pass_rates
+from lego_core.store import RunReader, RunWriter
+from lego_tui.feed.run import RunFeed
 from tests.support.runs import heldout, recipe, step
 
 
@@ -26,3 +30,27 @@ def test_an_evaluation_behind_the_last_step_counts_at_once(
             writer.append_heldout(heldout(number * 3, solve_rate=rate))
         assert run_status(runs, name).verdict == run_diagnose(runs, name).verdict != before
         runs.get(name).index.close()
+
+
+@pytest.mark.parametrize(("attempts", "is_told"), [(1, True), (8, False)])
+def test_attempts_at_one_task_are_no_independent_evidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempts: int, is_told: bool
+) -> None:
+    """From 48 of 96 to 24: five standard deviations of 96 tasks, less than two of 12 with 8 attempts each."""
+    monkeypatch.setenv("LEGO_INDEX", str(tmp_path / "index"))
+    with RunWriter.create(tmp_path / "runs", recipe()) as writer:
+        for number in range(1, 13):
+            writer.append_step(step(number, reward_mean=0.5))
+        for number, rate in enumerate([0.5, 0.5, 0.25, 0.25]):
+            rates = pass_rates([[i < rate * attempts for i in range(attempts)]] * (96 // attempts), attempts)
+            writer.append_heldout(replace(heldout(number, rate), n=96, rates=rates))
+        run = writer.layout.root
+    runs, feed = Runs(tmp_path / "runs"), RunFeed(run)
+    feed.poll()
+    told = (
+        {(f.metric, f.detector) for f in diagnose_run(RunReader(run)).findings},
+        {(f.metric, f.detector) for f in feed.diagnosis.findings},
+        {(s.metric, s.detector) for s in run_diagnose(runs, run.name).signals},
+    )
+    assert [("heldout", "fallen") in keys for keys in told] == [is_told] * 3
+    runs.get(run.name).index.close()

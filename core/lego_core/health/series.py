@@ -56,7 +56,8 @@ class Evaluation:
     step: int
     solve_rate: float
     n: int
-    """Graded rollouts behind the rate."""
+    """Independent outcomes behind the rate: tasks; graded rollouts in records that count no tasks. Attempts at
+    one task are no independent evidence (`pass_rates.py`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,7 +167,10 @@ def _column(marked: Floats) -> Column:
 
 def read_series(reader: RunReader) -> Series:
     """The series of a run directory. Raises InfrastructureError where a file of it is broken."""
-    found = [Evaluation(step=r.step, solve_rate=r.solve_rate, n=r.n) for r in reader.heldout()]
+    found = [
+        Evaluation(step=r.step, solve_rate=r.solve_rate, n=r.rates.tasks if r.rates else r.n)
+        for r in reader.heldout()
+    ]
     return make_series(reader.steps(), resumed_steps(reader.events()), found)
 
 

@@ -71,7 +71,10 @@ def test_a_limit_that_cannot_be_judged_any_more_is_inconclusive(
             writer.append_step(step(number, reward_mean=0.5, k3=1e-9 if number == 1 else None))
     assert main(["check", str(writer.layout.root), "--policy", str(policy), "--json", "-"]) == 3
     limit = json.loads(capsys.readouterr().out)["checks"][1]
-    assert (limit["status"], limit["evidence"]) == ("error", "no value, expected at most 0.001 over the last 5 steps")
+    assert (limit["status"], limit["evidence"]) == (
+        "error",
+        "no value, expected at most 0.001 over the last 5 steps",
+    )
 
 
 def test_a_collapsed_run_is_exit_code_four(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ def _registered(recipe: Mapping[str, Any]) -> WatchdogPolicy:
 
 
 def _evaluations(heldout: Columns) -> list[Evaluation]:
-    rates, counts = heldout.series("solve_rate"), np.nan_to_num(heldout.series("n"), posinf=0, neginf=0)
+    rates, tasks, graded = (heldout.series(name) for name in ("solve_rate", "rates.tasks", "n"))
+    counts = np.nan_to_num(np.where(np.isnan(tasks), graded, tasks), posinf=0, neginf=0)
     found = zip(heldout.steps, rates, counts, strict=True)
     return sorted(
         (Evaluation(step=step, solve_rate=float(rate), n=int(n)) for step, rate, n in found),
