@@ -25,10 +25,12 @@ from lego_core.evaluation import Evaluator
 from lego_core.inference.choose import pick_engine
 from lego_core.inputs import prepare_model, prepare_tasks
 from lego_core.leftovers import end_leftovers, mark_this_launch
+from lego_core.rank_fit import require_ranks, visible_gpus
 from lego_core.resume import find_progress, require_same_order
 from lego_core.rollouts.recorded import RecordedRollouts, group_attempts, open_gate
 from lego_core.rollouts.source import RolloutSource
 from lego_core.run_quarantine import RunQuarantine
+from lego_core.simulation.capacity import read_config
 from lego_core.store.reader import RunReader
 from lego_core.store.writer import RunWriter
 from lego_harness.errors import LegoError, UsageError
@@ -100,6 +102,7 @@ async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend, engin
             require_same_order(progress.checkpoint, source.order(progress.committed))
         writer.event("stage", stage="policy", step=progress.committed)
         model_dir = await prepare_model(recipe)
+        require_ranks(recipe.train, read_config(model_dir), visible_gpus())
         writer.event("stage", stage="engine", step=progress.committed)
         label = writer.layout.root.name
         cluster = await stack.enter_async_context(

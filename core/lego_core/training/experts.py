@@ -16,20 +16,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lego_core.rank_fit import require_experts
 from lego_core.training.exchange import Group, exchange
 from lego_core.training.model import Policy
-from lego_harness.errors import UsageError
 
 
 def split_experts(model: Policy, group: Group) -> list[Any]:
     """Keep this rank's experts of every sparse layer; those modules. Raises UsageError."""
     modules = [layer.mlp.experts for layer in model.model.layers if hasattr(layer.mlp, "experts")]
     num_experts = modules[0].num_experts if modules else 0
-    if num_experts == 0 or num_experts % group.size:
-        raise UsageError(
-            f"the model has {num_experts} experts a layer, expected a multiple of train.expert_parallel = {group.size}: "
-            "set that to a divisor, 1 for a dense model"
-        )
+    require_experts(num_experts, group.size)
     for experts in modules:
         own = experts.num_experts // group.size
         for name, fused in list(experts.named_parameters()):

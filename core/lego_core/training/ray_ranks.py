@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 
+from lego_core.rank_fit import require_gpus
 from lego_core.training.trainer import TrainerSpec
 from lego_core.training.trainer_actor import TrainerActor
 from lego_harness.errors import LegoError
@@ -45,8 +46,11 @@ class RayRanks:
 
 
 def make_ranks(size: int, options: dict[str, Any]) -> RayRanks:
-    """Actors on the running Ray, started with its `options`; of several each has a GPU where there are any."""
-    gpus = {"num_gpus": 1} if size > 1 and ray.cluster_resources().get("GPU") else {}
+    """Actors on the running Ray, started with its `options`; of several each has a GPU where there are any.
+    Raises UsageError where there are too few, for which Ray would wait."""
+    num_gpus = int(ray.cluster_resources().get("GPU", 0)) if size > 1 else 0
+    require_gpus(size, num_gpus)
+    gpus = {"num_gpus": 1} if num_gpus else {}
     actor: Any = ray.remote(TrainerActor).options(**options, **gpus)
     return RayRanks([actor.remote() for _ in range(size)])
 
@@ -67,7 +71,8 @@ async def _first(calls: Sequence[Awaitable[Any]]) -> Any:
         raise
 
 
-async def _deaths(tasks: Sequence[asyncio.Future[Any]]) -> list[RayActorError]:
+async def _deaths(tasks: Sequence[asyncio.Future[Any]]) -> list[RayError]:
+    """What Ray itself says of ranks: anything but the error of a call."""
     done, _ = await asyncio.wait(tasks, timeout=DEATH_TOLD_S)
     errors = [task.exception() for task in done]
-    return [error for error in errors if isinstance(error, RayActorError)]
+    return [e for e in errors if isinstance(e, RayError) and not isinstance(e, RayTaskError)]

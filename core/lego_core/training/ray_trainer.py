@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError
 
 from lego_core.errors import TrainingError
 from lego_core.training.ray_ranks import RayRanks, make_ranks
@@ -78,6 +78,16 @@ async def _answer(call: Awaitable[T], what: str, timeout_s: float) -> T:
         raise TrainingError(f"{what} failed: {type(error.cause).__name__}: {error.cause}") from error
     except RayActorError as error:
         raise TrainingError(f"{what} failed: the trainer process died; resume the run") from error
+    except OutOfMemoryError as error:
+        raise TrainingError(
+            f"{what} failed: Ray ended a trainer process because the machine ran out of memory; "
+            "lower train.micro_batch_tokens or give it more, then resume the run"
+        ) from error
+    except RayError as error:
+        told = str(error).partition("\n")[0]
+        raise TrainingError(
+            f"{what} failed in Ray: {type(error).__name__}: {told}; resume the run"
+        ) from error
 
 
 async def start_trainer(spec: TrainerSpec, *, num_cpus: float = 0) -> RayTrainer:

@@ -24,9 +24,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from lego_core.rank_fit import require_heads
 from lego_core.training.exchange import Group, heads_to_row, row_to_heads, whole_row
 from lego_core.training.model import Policy
-from lego_harness.errors import UsageError
 
 ATTENTION = "lego_paths"
 
@@ -55,7 +55,7 @@ def install_paths(model: Policy, group: Group | None = None) -> Mixing:
     An attention that transformers does not know gets no mask from it.
     """
     if group is not None:
-        _require_shares(model.config, group.size)
+        require_heads(model.config.num_attention_heads, model.config.num_key_value_heads, group.size)
     mixing = Mixing(group=group)
     ALL_ATTENTION_FUNCTIONS.register(ATTENTION, _attend)
     model.config._attn_implementation = ATTENTION
@@ -75,16 +75,6 @@ def following(mixing: Mixing, paths: Sequence[DevicePath] | None) -> Iterator[No
         yield
     finally:
         mixing.paths = None
-
-
-def _require_shares(config: Any, size: int) -> None:
-    heads, key_heads = config.num_attention_heads, config.num_key_value_heads
-    if heads % size or (key_heads % size and size % key_heads):
-        raise UsageError(
-            f"the model's {heads} attention heads, {key_heads} for keys, cannot be shared by "
-            f"train.context_parallel = {size} ranks: set that to a divisor of both, or to a multiple of the "
-            "second that divides the first"
-        )
 
 
 def _attend(

@@ -48,6 +48,7 @@ CHEAP = (
     "tokenizer",
     "template",
     "memory",
+    "ranks",
 )
 NUMERIC = ("engine", "weight_sync", "agreement", "routes", "checkpoint")
 GOOD = {name: {"status": "passed", "evidence": "fine", "remedy": ""} for name in NUMERIC}
@@ -120,6 +121,24 @@ def _clock(world: World, patch: pytest.MonkeyPatch) -> None:
     patch.setattr("lego_control.validate.checks.clock.time.time", lambda: real() + 3600)
 
 
+def _too_few_gpus(world: World, patch: pytest.MonkeyPatch) -> None:
+    _three_gpus(world.folder, patch)
+    world.sections["train"] = {"num_ranks": 4}
+
+
+def _three_gpus(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("lego_core.rank_fit.DRIVER", folder / "gpus")
+    patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for name in "abc":
+        (folder / "gpus" / name).mkdir(parents=True)
+
+
+def _odd_heads(world: World, patch: pytest.MonkeyPatch) -> None:
+    config = {"hidden_size": 64, "vocab_size": 512, "num_attention_heads": 6, "num_key_value_heads": 2}
+    (world.model / "config.json").write_text(json.dumps(config))
+    world.sections["train"] = {"num_ranks": 4, "context_parallel": 4, "packing": True}
+
+
 def _no_sockets(world: World, patch: pytest.MonkeyPatch) -> None:
     deep = world.folder / ("x" * 120)
     deep.mkdir()
@@ -175,6 +194,9 @@ CHEAP_FAULTS: dict[str, tuple[str, Plant]] = {
     "a file system without locks": ("store", _no_locks),
     "more than the disk holds": ("disk", _set("rollout", max_tokens=10**12)),
     "more than the memory holds": ("memory", _set("engine", kv_cache_gb=1e5)),
+    "more ranks than GPUs": ("ranks", _too_few_gpus),
+    "experts shared by ranks of a dense model": ("ranks", _set("train", num_ranks=2, expert_parallel=2)),
+    "heads that ranks cannot share": ("ranks", _odd_heads),
     "detectors that see nothing": ("detectors", _blind),
     "a held-out task that is trained on": ("pool", _leak_a_task),
     "too few tasks": ("pool", _set("tasks", num_train=50)),
@@ -204,6 +226,16 @@ async def test_without_a_fault_every_cheap_check_passes(world: World) -> None:
     outcomes = await world.run(*CHEAP)
     assert {o.name: o.evidence for o in outcomes.values() if o.status is not Status.PASSED} == {}
     assert not (world.folder / "runs").exists()
+
+
+async def test_as_many_ranks_as_gpus_pass(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    _three_gpus(world.folder, monkeypatch)
+    world.sections["train"] = {"num_ranks": 3, "expert_parallel": 3}
+    config = {"hidden_size": 64, "vocab_size": 512, "num_local_experts": 6}
+    (world.model / "config.json").write_text(json.dumps(config))
+    assert (await world.run("paths", "ranks"))["ranks"].evidence == "3 ranks on 3 GPUs"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
+    assert (await world.run("paths", "ranks"))["ranks"].status is Status.FAILED
 
 
 @pytest.mark.parametrize("name", NUMERIC)

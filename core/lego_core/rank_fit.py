@@ -1,0 +1,66 @@
+"""Whether a trainer's ranks fit a model and a machine, before anything is started.
+
+Owns the refusals, which the run, its trainer and `lego validate` share. Free of torch and ray; knows nothing of
+how ranks work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lego_core.config import TrainConfig
+from lego_harness.errors import UsageError
+
+DRIVER = Path("/proc/driver/nvidia/gpus")
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+"""What families call the experts of a layer in config.json."""
+
+
+def require_ranks(config: TrainConfig, model: Mapping[str, Any], num_gpus: int) -> None:
+    """Raise UsageError where `config` asks for more than the machine has, or for parts that the model, the text
+    part of its config.json, cannot be cut into. What the configuration does not say is left to the model."""
+    require_gpus(config.num_ranks, num_gpus)
+    if config.expert_parallel > 1:
+        experts = next((model[key] for key in EXPERTS if model.get(key)), 0)
+        require_experts(experts, config.expert_parallel)
+    heads = model.get("num_attention_heads")
+    if config.context_parallel > 1 and heads:
+        require_heads(heads, model.get("num_key_value_heads") or heads, config.context_parallel)
+
+
+def require_gpus(num_ranks: int, num_gpus: int) -> None:
+    """Several ranks have a GPU each where there are any; without, all of them compute on the CPU."""
+    if num_ranks > 1 and 0 < num_gpus < num_ranks:
+        raise UsageError(
+            f"train.num_ranks = {num_ranks} takes as many GPUs, and {num_gpus} can be used here: "
+            f"set it to {num_gpus} or less, or give the run more"
+        )
+
+
+def require_experts(num_experts: int, ranks: int) -> None:
+    """Each of `ranks` holds equally many of a layer's experts."""
+    if num_experts == 0 or num_experts % ranks:
+        raise UsageError(
+            f"the model has {num_experts} experts a layer, expected a multiple of train.expert_parallel = {ranks}: "
+            "set that to a divisor, 1 for a dense model"
+        )
+
+
+def require_heads(heads: int, key_heads: int, ranks: int) -> None:
+    """Each of `ranks` computes equally many of the attention heads, with the key heads that go with them."""
+    if heads % ranks or (key_heads % ranks and ranks % key_heads):
+        raise UsageError(
+            f"the model's {heads} attention heads, {key_heads} for keys, cannot be shared by "
+            f"train.context_parallel = {ranks} ranks: set that to a divisor of both, or to a multiple of the "
+            "second that divides the first"
+        )
+
+
+def visible_gpus() -> int:
+    """GPUs that the driver shows this machine, or as many of them as `CUDA_VISIBLE_DEVICES` names."""
+    there = len(list(DRIVER.glob("*")))
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return there if chosen is None else min(there, len([name for name in chosen.split(",") if name.strip()]))
