@@ -12,14 +12,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from lego_harness.adapters.base import Adapter, HarnessExit
 from lego_harness.errors import LegoError, SandboxEnded
-from lego_harness.grading.git_history import sealed_git
 from lego_harness.grading.grader import Grader
 from lego_harness.grading.integrity import DEFAULT_POLICY, integrity_report
 from lego_harness.grading.patch import make_patch
+from lego_harness.grading.sealed import sealed_git
 from lego_harness.outcome import Facts, Verdict, apply_policy, classify, classify_failure
 from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.session import Session
@@ -73,6 +74,8 @@ class RolloutRunner:
         self._grader = grader
         self._label = label
         self._policy = integrity
+        self._sealing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sealing")
+        """One thread: siblings of a group find what the first has sealed."""
 
     async def run(self, spec: RolloutSpec) -> Trajectory:
         """One rollout. A failed one is data, not an exception; cancelling cleans up and propagates."""
@@ -94,7 +97,7 @@ class RolloutRunner:
         session = self._proxy.open_session(spec.id, spec.sampling, spec.budget)
         try:
             facts.before = workspace_files(spec.task)
-            files = {**facts.before, **sealed_git(spec.task.workspace)}
+            files = {**facts.before, **await self._sealed(spec.task)}
             wanted = await surrounded(self._sandbox_spec(files, session), spec.task, is_setup=True)
             async with self._backend.open(wanted) as sandbox:
                 await self._set_up(sandbox, spec.task, files, facts)
@@ -109,6 +112,9 @@ class RolloutRunner:
         stopwatch.lap("sandbox_teardown")
         facts.is_sandbox_gone = await self._agent_lost_its_sandbox(facts)
         return facts
+
+    async def _sealed(self, task: Task) -> Mapping[str, bytes]:
+        return await asyncio.get_running_loop().run_in_executor(self._sealing, sealed_git, task.workspace)
 
     def _sandbox_spec(self, files: Mapping[str, bytes], session: Session) -> SandboxSpec:
         return SandboxSpec(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,25 @@ async def test_the_sandbox_gets_the_workspace_the_proxy_socket_and_the_harness_r
     assert world.session is not None
     assert spec.proxy_socket == world.session.endpoint.socket
     assert spec.mounts == (mount,)
+
+
+async def test_a_history_is_sealed_beside_the_other_rollouts_one_at_a_time(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others_ran, alone = threading.Event(), threading.Lock()
+
+    def slow_git(workspace: Path) -> dict[str, bytes]:
+        assert alone.acquire(blocking=False)
+        assert others_ran.wait(timeout=30)
+        alone.release()
+        return {}
+
+    monkeypatch.setattr("lego_harness.rollout.sealed_git", slow_git)
+    runner = FakeWorld(exits()).runner()
+    running = [asyncio.create_task(runner.run(make_spec(task))) for _ in range(3)]
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(others_ran.set)
+    assert len(await asyncio.gather(*running)) == 3
 
 
 async def test_a_task_s_own_limit_ends_a_rollout_before_a_larger_budget(task: Task) -> None:

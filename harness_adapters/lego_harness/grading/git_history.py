@@ -1,7 +1,7 @@
 """The repository an agent sees: one commit, whatever history its project has.
 
-    task's .git (host only) ─ git_view ─ sealed_git ─▶ .git files: one commit of the same tree, the tag that
-                                                       `describe` finds, nothing else
+    task's .git (host only) ─ git_view ─ sealed_commit ─▶ .git files: one commit of the same tree, the tag that
+                                                          `describe` finds, nothing else
 
 The real `.git` never enters a sandbox, so that no future commit, stash, reflog or unreachable object can
 be found there; the same sealed repository stands in the grading sandbox for builds that ask git for a
@@ -16,13 +16,11 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 
 from lego_harness.errors import SetupError
 from lego_harness.grading.git import git_text as _git
 from lego_harness.grading.git import run_git
-from lego_harness.grading.git_view import view_of
 
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = false\n\tbare = false\n"
 _KEPT = ("HEAD", "config", "index", "packed-refs", "objects/pack/", "refs/heads/", "refs/tags/")
@@ -30,28 +28,11 @@ STORED = re.compile(r"(^|/)objects/(pack/[^/]+\.pack|[0-9a-f]{2}/[0-9a-f]{38,}|i
 """Where git keeps content: in the repository of a workspace, in a clone, a submodule or a bare repository."""
 
 
-@lru_cache(maxsize=32)
-def sealed_git(workspace: Path) -> Mapping[str, bytes]:
-    """`.git/…` files of the one-commit repository for a task's workspace; none when it has no `.git`.
-
-    Raises SetupError where the repository cannot be read or the result holds more than one commit.
-    """
-    real = workspace / ".git"
-    if real.is_symlink() or not real.is_dir():
-        if real.exists() or real.is_symlink():
-            raise SetupError(
-                f"{real}: expected a folder; a linked worktree or submodule has its history elsewhere"
-            )
-        return {}
-    try:
-        with view_of(real) as view:
-            return sealed_commit(view, "HEAD")
-    except SetupError as error:
-        raise SetupError(f"{real} cannot be sealed to one commit: {error}") from error
-
-
 def sealed_commit(view: Path, commit: str) -> dict[str, bytes]:
-    """The same of any commit that a view of a repository shows; raises SetupError."""
+    """`.git/…` files of the one-commit repository of a commit that `git_view.py`'s view of a repository shows.
+
+    Raises SetupError where that cannot be read or the result holds more than one commit.
+    """
     with tempfile.TemporaryDirectory(prefix="lego-git-") as scratch:
         new = Path(scratch, ".git")
         _seal(view, new, commit)

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from lego_harness.grading.contradict import contradictable, function_of
 from lego_harness.grading.findings import grading_findings
-from lego_harness.grading.git_history import sealed_git
 from lego_harness.grading.opposed import Opposed, Ruling, opposed
 from lego_harness.grading.patch import GradedTree, graded_tree, make_patch, printable
 from lego_harness.grading.reference import Expected, expected_tests, solved_tree
+from lego_harness.grading.sealed import sealed_git
 from lego_harness.grading.trial import KILLED, Verdict, run_trial
 from lego_harness.sandbox.base import MAX_EXPORT_BYTES, MAX_EXPORT_FILES, SandboxBackend
 from lego_harness.tasks.folder import tree_files, workspace_files

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict
 from lego_harness.cache import cache_folder
 from lego_harness.errors import GraderError, SetupError
 from lego_harness.grading import runner
-from lego_harness.grading.git_history import sealed_git
 from lego_harness.grading.listed import FILE, Listed, listed_tests
+from lego_harness.grading.sealed import sealed_git
 from lego_harness.grading.toolchain import toolchain
 from lego_harness.grading.trial import TESTS, Job, Verdict, run_trial
 from lego_harness.sandbox.base import Mount, Phase, SandboxBackend, SandboxSpec

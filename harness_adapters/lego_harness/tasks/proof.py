@@ -14,7 +14,6 @@ from pathlib import Path
 
 from lego_harness.cache import cache_folder
 from lego_harness.errors import GraderError, SetupError
-from lego_harness.grading.git_history import sealed_git
 from lego_harness.grading.listed import listed_tests
 from lego_harness.grading.reference import (
     content_key,
@@ -24,6 +23,7 @@ from lego_harness.grading.reference import (
     remember,
     solved_tree,
 )
+from lego_harness.grading.sealed import sealed_git
 from lego_harness.grading.trial import Job, Verdict, run_trial
 from lego_harness.sandbox.base import WORKSPACE, Phase, SandboxBackend, SandboxSpec
 from lego_harness.tasks.folder import tree_files, workspace_files

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from lego_harness.errors import SetupError
-from lego_harness.grading.git_history import audit, sealed_git
+from lego_harness.grading.git_history import audit
+from lego_harness.grading.sealed import sealed_git
 from lego_harness.sandbox.base import Phase, SandboxBackend, SandboxSpec
 from lego_harness.sandbox.workspace import write_files
 from lego_harness.tasks.folder import tree_files
@@ -87,6 +89,28 @@ def test_nothing_of_the_fix_is_in_it(project: Path, tmp_path: Path) -> None:
     assert "SECRETFIX" not in everything
     assert "stashed" not in everything
     assert not (tmp_path / "hooked").exists()
+
+
+def test_a_sealed_history_is_kept_until_a_commit_or_a_tag_changes(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LEGO_CACHE", str(tmp_path / "cache"))
+    (project / ".git" / "objects" / "info" / "alternates").unlink()
+    sealed = sealed_git(project)
+    (project / ".git" / "objects").rename(tmp_path / "gone")
+    (project / ".git" / "objects").mkdir()
+    sealed_git.cache_clear()
+    assert sealed_git(project) == sealed  # by nothing of git's
+    sealed_git.cache_clear()
+    (project / ".git" / "refs" / "tags" / "v9").write_bytes(
+        (project / ".git" / "refs" / "tags" / "v1.3").read_bytes()
+    )
+    with pytest.raises(SetupError, match="git rev-parse"):
+        sealed_git(project)
+    shutil.copytree(project, tmp_path / "copy")
+    (tmp_path / "copy" / ".git" / "refs" / "tags" / "v9").unlink()
+    with pytest.raises(SetupError, match="git rev-parse"):  # another task cannot be given this one's
+        sealed_git(tmp_path / "copy")
 
 
 def test_a_workspace_is_read_without_its_repository(project: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from lego_harness.errors import SetupError
 from lego_harness.grading.git import git_text
-from lego_harness.grading.git_history import sealed_git
 from lego_harness.grading.git_view import view_of
+from lego_harness.grading.sealed import sealed_git
 from lego_harness.sandbox.workspace import write_files
 
 Hostile = Callable[[Path, Path], None]

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_harness.errors import SetupError
-from lego_harness.grading.git_history import other_history, sealed_git
+from lego_harness.grading.git_history import other_history
 from lego_harness.grading.reference import content_key, prepared_tree, solved_tree
+from lego_harness.grading.sealed import sealed_git
 from lego_harness.redteam.cheat import HONEST, all_cheats
 from lego_harness.redteam.run import Result, attempt
 from lego_harness.sandbox.base import Phase, SandboxSpec

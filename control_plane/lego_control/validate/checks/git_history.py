@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lego_control.validate.base import Broken, Ground
 from lego_harness.errors import SetupError
-from lego_harness.grading.git_history import sealed_git
+from lego_harness.grading.sealed import sealed_git
 from lego_harness.tasks.folder import tree_files, workspace_files
 from lego_harness.types import Task
 
