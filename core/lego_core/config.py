@@ -198,7 +198,8 @@ class EvalConfig(Section):
     max_seconds: float | None = Field(default=None, gt=0)
     """Wall clock of one rollout; `rollout.max_seconds` where it is absent."""
     engines: int = Field(default=0, ge=0, le=1)
-    """1: evaluations have an engine of their own, and training goes on meanwhile; 0: it waits."""
+    """1: evaluations have an engine of their own, and training goes on meanwhile, as long as no more of them
+    are behind than checkpoints are kept; 0: it waits."""
 
 
 class Limit(Section):

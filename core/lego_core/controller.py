@@ -18,7 +18,8 @@ Time runs to the right; ▒ rollouts of a step, ▓ its training, S the bound `r
 | publishing version k     | training of step k and its commit             |
 | an engine call in flight | nobody: a publish cuts it, and it goes on     |
 | evaluation of version k  | version k; without an engine of its own the   |
-|                          | trainer waits for it                          |
+|                          | trainer waits for it, with one where more     |
+|                          | wait than checkpoints are kept                |
 
 A token is therefore at most S versions older than the weights it trains, the time it waited for room or
 for its siblings included. Nothing is dropped to keep that bound: steps are trained in the source's order
@@ -37,6 +38,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -115,6 +117,9 @@ class Controller:
                 await boundary.heed(step)
                 if self.evaluator.is_due(step) and step not in progress.evaluated:
                     await self.evaluator.evaluate(step, group)
+                    most = self.recipe.train.keep_checkpoints
+                    await self.evaluator.wait(most, partial(boundary.heed, step))
+            await self.evaluator.wait(0, partial(boundary.heed, last))
 
     async def step(
         self, step: int, windows: Windows[Groups], boundary: Boundary, watchdog: Watchdog
@@ -151,7 +156,7 @@ class Controller:
 
     def _commit_due(self, step: int) -> bool:
         is_regular = step % self.recipe.train.checkpoint_every == 0 or step == self.recipe.train.steps
-        return is_regular or self.evaluator.needs_checkpoint(step)
+        return is_regular or self.evaluator.is_due(step)
 
     async def _commit(self, record: StepRecord) -> None:
         """Write the checkpoint that makes a step count."""

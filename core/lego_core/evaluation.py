@@ -4,19 +4,21 @@
 
 With an engine of its own an evaluation serves version k from its checkpoint, while training goes on;
 without, the training engines sample it and the loop waits, so that they hold version k meanwhile.
-Either way all of it is sampled by version k. Trains nothing; recorded once per step.
+Either way all of it is sampled by version k, also where a run was killed in the middle: what is evaluated
+is committed. Trains nothing; recorded once per step.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
 from lego_core.accounts import count, is_solved
+from lego_core.boundary import LOOK_EVERY_S
 from lego_core.config import Recipe
 from lego_core.pass_rates import pass_rates
 from lego_core.resume import Progress
@@ -48,15 +50,14 @@ class Evaluator:
     """None: `rollouts` are sampled by the training engines."""
     pending: set[int] = field(default_factory=set[int])
     """Steps whose evaluation has begun or waits; their checkpoints are needed."""
+    beside: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    """The tasks of those that have an engine of their own."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def is_due(self, step: int) -> bool:
         """Before the first step, after the last, and every `eval.every` steps."""
         every = self.recipe.eval.every
         return step in (0, self.recipe.train.steps) or (every > 0 and step % every == 0)
-
-    def needs_checkpoint(self, step: int) -> bool:
-        return self.engine is not None and self.is_due(step)
 
     def missing(self, progress: Progress) -> list[int]:
         """Evaluations that were due and have no result, as far as their weights are still there."""
@@ -71,7 +72,19 @@ class Evaluator:
             self.writer.event("stage", stage="evaluate", step=step)
             await self._run(step)
         else:
-            group.create_task(self._publish_and_run(self.engine, step))
+            task = group.create_task(self._publish_and_run(self.engine, step))
+            self.beside.add(task)
+            task.add_done_callback(self.beside.discard)
+
+    async def wait(self, most: int, heed: Callable[[], Awaitable[None]]) -> None:
+        """Until at most so many evaluations beside training have no result; meanwhile `heed` what people ask."""
+        told = None
+        while len(self.pending) > most:
+            if (step := min(self.pending)) != told:
+                self.writer.event("stage", stage="evaluate", step=step)
+                told = step
+            await asyncio.wait(self.beside, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+            await heed()
 
     async def _publish_and_run(self, engine: EvaluationEngine, step: int) -> None:
         async with self._turn:

@@ -159,8 +159,8 @@ class StepRecord:
     """Versions behind the trainer → sampled tokens, of every rollout of the step; at most
     `rollout.max_staleness` versions."""
     trainer_idle: float | None = None
-    """Share of the step's time, from the end of the step before, that the trainer neither trained nor
-    saved."""
+    """Share of the step's time (`seconds["total"]`; an evaluation that the trainer waits for and a pause are
+    behind it) that the trainer neither trained nor saved."""
     engine_idle: float | None = None
     """Share of that time without a call in flight, mean over engines."""
     pearson_r_logp: float | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -31,28 +32,51 @@ class _BreakingOff(ScriptedRollouts):
         return await super().run(spec)
 
 
+def _reader(runs_dir: Path) -> RunReader:
+    (info,) = runs_dir.glob("*/run.json")
+    return RunReader(info.parent)
+
+
+def _make_checkpoints_rare(monkeypatch: pytest.MonkeyPatch, *, eval_every: int) -> None:
+    sections = controller_program.example_recipe().model_dump(include={"rollout", "eval"})
+    sections["eval"]["every"] = eval_every
+    rarely = recipe(train={"steps": STEPS, "checkpoint_every": 5}, **sections)
+    monkeypatch.setattr(controller_program, "example_recipe", lambda _: rarely)
+
+
 async def test_an_evaluation_that_has_its_result_is_not_made_again_on_the_way_back_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sections = controller_program.example_recipe().model_dump(include={"rollout", "eval"})
-    rarely = recipe(train={"steps": STEPS, "checkpoint_every": 5}, **sections)
-    monkeypatch.setattr(controller_program, "example_recipe", lambda _: rarely)
+    _make_checkpoints_rare(monkeypatch, eval_every=3)
     with pytest.raises(asyncio.CancelledError):
-        await run(tmp_path, _BreakingOff(70))  # in step 4: evaluated at 3, no checkpoint yet
+        await run(tmp_path, _BreakingOff(70))  # in step 4: evaluated at 3
+    shutil.rmtree(_reader(tmp_path).layout.checkpoint(3))  # as we advise where one cannot be read
     await run(tmp_path)
-    (info,) = tmp_path.glob("*/run.json")
-    reader = RunReader(info.parent)
+    reader = _reader(tmp_path)
     assert [record.step for record in reader.heldout()] == [0, *range(3, STEPS, 3), STEPS]
     counts = Counter(entry.id for entry in reader.trajectory_index())
     assert set(counts.values()) == {1}
 
 
+async def test_a_run_that_ends_amid_an_evaluation_goes_on_with_the_version_that_was_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trained again, the version would be another one of the same number."""
+    _make_checkpoints_rare(monkeypatch, eval_every=3)
+    with pytest.raises(asyncio.CancelledError):
+        await run(tmp_path, _BreakingOff(6 + 3 * 16 + 3), max_staleness=0)  # 3 of 6 rollouts at step 3
+    reader = _reader(tmp_path)
+    assert [record.step for record in reader.heldout()] == [0]
+    assert [path.name for path in reader.layout.committed()] == ["00003"]
+    trainer = await run(tmp_path)
+    assert trainer.published[:2] == [3, 4]
+    assert [record.step for record in reader.heldout()][:2] == [0, 3]
+
+
 async def test_a_resume_discards_the_steps_behind_its_checkpoint_before_it_makes_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rollout = controller_program.example_recipe().model_dump(include={"rollout", "eval"})
-    rarely = recipe(train={"steps": STEPS, "checkpoint_every": 5}, **rollout)
-    monkeypatch.setattr(controller_program, "example_recipe", lambda _: rarely)
+    _make_checkpoints_rare(monkeypatch, eval_every=0)
     with pytest.raises(asyncio.CancelledError):
         await run(tmp_path, _BreakingOff(150))
     (info,) = tmp_path.glob("*/run.json")

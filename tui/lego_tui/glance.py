@@ -37,6 +37,8 @@ class Glance:
     """Rollouts of the current stage that are recorded."""
     stage_total: int
     """Rollouts the current stage waits for; 0 in a stage without any."""
+    beside: str
+    """The evaluation that goes on beside training, in words; empty without one."""
     total_steps: int
     steps: tuple[StepRecord, ...]
     heldout: tuple[HeldoutRecord, ...]
@@ -47,13 +49,16 @@ class Glance:
 def look(reader: RunReader, recipe: Recipe) -> Glance:
     """Look at a run once. Raises InfrastructureError where a file of it is broken."""
     steps, heldout = reader.steps(), reader.heldout()
-    stage = next((event for event in reversed(reader.events()) if event.kind == "stage"), None)
-    done, total = _rollouts(reader, recipe, stage)
+    events = reader.events()
+    stage = next((event for event in reversed(events) if event.kind == "stage"), None)
+    done, total = _rollouts(reader, recipe, stage, _text(stage, "stage"))
+    is_evaluating = _text(stage, "stage") == "evaluate"
     return Glance(
         name=reader.layout.root.name,
         stage=STAGES.get(_text(stage, "stage"), _text(stage, "stage")),
         stage_done=done,
         stage_total=total,
+        beside="" if is_evaluating else _beside(reader, recipe, events, heldout),
         total_steps=recipe.train.steps,
         steps=steps,
         heldout=heldout,
@@ -65,10 +70,20 @@ def _text(event: Event | None, field: str) -> str:
     return str(event.fields.get(field, "")) if event else ""
 
 
-def _rollouts(reader: RunReader, recipe: Recipe, stage: Event | None) -> tuple[int, int]:
+def _beside(
+    reader: RunReader, recipe: Recipe, events: Sequence[Event], heldout: Sequence[HeldoutRecord]
+) -> str:
+    begun = next((event for event in reversed(events) if event.kind == "evaluation"), None)
+    step = begun.fields.get("step") if begun else None
+    if not isinstance(step, int) or any(record.step == step for record in heldout):
+        return ""
+    done, total = _rollouts(reader, recipe, begun, "evaluate")
+    return f"{STAGES['evaluate']} of step {step}: {done} of {total} rollouts"
+
+
+def _rollouts(reader: RunReader, recipe: Recipe, event: Event | None, kind: str) -> tuple[int, int]:
     """Recorded and expected rollouts of a stage that samples; a repeated rollout counts once."""
-    step = stage.fields.get("step") if stage else None
-    kind = _text(stage, "stage")
+    step = event.fields.get("step") if event else None
     if not isinstance(step, int) or kind not in ("rollout", "evaluate"):
         return 0, 0
     if kind == "rollout":
@@ -83,13 +98,18 @@ def _rollouts(reader: RunReader, recipe: Recipe, stage: Event | None) -> tuple[i
 def _seconds_left(
     recipe: Recipe, steps: Sequence[StepRecord], heldout: Sequence[HeldoutRecord]
 ) -> float | None:
-    """Pace of the last steps and of the last evaluation, times what is still to come."""
+    """Pace of the last steps and of the last evaluation, times what is still to come. With an engine of their
+    own all evaluations but the last go on while it trains, or while it would have."""
     if not steps:
         return None
     recent = [record.seconds.get("total", 0.0) for record in steps[-_RECENT:]]
     last, total = steps[-1].step, recipe.train.steps
     every = recipe.eval.every
     due = {total} | (set(range(every, total + 1, every)) if every else set[int]())
-    evaluations = len([step for step in due - {record.step for record in heldout} if step >= last])
+    missing = due - {record.step for record in heldout}
+    evaluations = len([step for step in missing if step >= last or recipe.eval.engines])
     evaluation_s = heldout[-1].seconds if heldout else 0.0
-    return max(total - last, 0) * sum(recent) / len(recent) + evaluations * evaluation_s
+    training_s = max(total - last, 0) * sum(recent) / len(recent)
+    if not recipe.eval.engines or not evaluations:
+        return training_s + evaluations * evaluation_s
+    return max(training_s, (evaluations - 1) * evaluation_s) + evaluation_s

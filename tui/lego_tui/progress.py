@@ -130,6 +130,8 @@ def panel(glance: Glance) -> Panel:
     done = glance.steps[-1].step if glance.steps else 0
     rows.add_row("step", _bar(done, glance.total_steps, f"left {duration(glance.seconds_left)}"))
     rows.add_row("now", _stage(glance))
+    if glance.beside:
+        rows.add_row("beside it", Text(glance.beside))
     if glance.steps:
         _add_step(rows, glance)
     if glance.heldout:

@@ -20,10 +20,8 @@ def run(ground: Ground) -> str:
     folder = model_dir(ground)
     weights = weight_bytes(folder) if folder else 20 * 2**20
     rollouts = recipe.train.steps * recipe.rollout.groups_per_step * recipe.rollout.group_size
-    wanted = int(
-        weights * 6 * (recipe.train.keep_checkpoints + 1)
-        + rollouts * recipe.rollout.max_tokens * SPENT * BYTES_PER_TOKEN
-    )
+    kept = recipe.train.keep_checkpoints * (1 + recipe.eval.engines)  # as many wait for their evaluation
+    wanted = int(weights * 6 * (kept + 1) + rollouts * recipe.rollout.max_tokens * SPENT * BYTES_PER_TOKEN)
     runs = Path(recipe.run.runs_dir).absolute()
     free = shutil.disk_usage(next(p for p in (runs, *runs.parents) if p.exists())).free
     if wanted > free:
