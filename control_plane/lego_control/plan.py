@@ -44,7 +44,7 @@ def _draw(plan: Plan) -> None:
     )
     click.echo(
         f"trainer     {capacity.trainer_gpus} GPUs, {capacity.trainer_gb:.0f} GB each before activations, "
-        f"a step {duration(capacity.train_s)}"
+        f"a step {duration(capacity.train_s)} in float32"
     )
     click.echo(
         f"engines     {capacity.engine_gpus} GPUs, {capacity.engine_gb:.0f} GB of weights each, "

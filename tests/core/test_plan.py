@@ -87,8 +87,25 @@ def test_a_counted_model_has_as_many_weights_as_the_real_one(tmp_path: Path) -> 
 
 def test_a_model_that_does_not_fit_is_refused_with_the_number_that_would() -> None:
     size = model_size(QWEN35_35B_A3B)
-    with pytest.raises(UsageError, match=r"8 GPUs of 80 GB: training needs 14 .* expected at least 16"):
-        plan_capacity(size, GPUS["h100"], 8, tokens_per_step=1e6, context=1e4)
+    with pytest.raises(UsageError, match=r"8 GPUs of 141 GB: training needs 8 .* expected at least 9"):
+        plan_capacity(size, GPUS["h200"], 8, tokens_per_step=1e6, context=1e4)
+
+
+def test_an_engine_is_planned_on_one_gpu_as_it_runs() -> None:
+    size = model_size(QWEN35_35B_A3B)
+    with pytest.raises(UsageError, match=r"68 GB of bfloat16 weights, and one of 80 GB has room for 58"):
+        plan_capacity(size, GPUS["h100"], 64, tokens_per_step=1e6, context=1e4)
+    with pytest.raises(UsageError, match=r"137 GB of float32 weights, and one of 141 GB has room for 102"):
+        plan_capacity(size, GPUS["h200"], 64, tokens_per_step=1e6, context=1e4, engine_dtype="float32")
+    planned = plan_capacity(size, GPUS["h200"], 17, tokens_per_step=1e6, context=1e4)
+    assert (planned.trainer_gpus, planned.engine_gpus) == (8, 9)
+
+
+def test_a_step_takes_as_long_as_float32_without_tensor_cores() -> None:
+    """An H200's data sheet says 67 TFLOP/s; ten operations for each active weight and token, 35 % of the peak."""
+    size = model_size(QWEN35_35B_A3B)
+    planned = plan_capacity(size, GPUS["h200"], 16, tokens_per_step=1e6, context=1e4)
+    assert planned.train_s == pytest.approx(10 * size.active * 1e6 / (8 * 67e12 * 0.35))
 
 
 def test_lego_plan_compares_four_schedules_for_people_and_programs(

@@ -20,20 +20,21 @@ class Gpu:
     """A GPU by its data sheet."""
 
     memory_gb: float
-    bf16_tflops: float
-    """Dense."""
+    fp32_tflops: float
+    """Without TF32 or other tensor-core formats: what the trainer computes in."""
     bandwidth_tb_s: float
 
 
 GPUS = {
-    "a100": Gpu(memory_gb=80, bf16_tflops=312, bandwidth_tb_s=2.0),
-    "h100": Gpu(memory_gb=80, bf16_tflops=989, bandwidth_tb_s=3.35),
-    "h200": Gpu(memory_gb=141, bf16_tflops=989, bandwidth_tb_s=4.8),
-    "b200": Gpu(memory_gb=192, bf16_tflops=2250, bandwidth_tb_s=8.0),
+    "a100": Gpu(memory_gb=80, fp32_tflops=19.5, bandwidth_tb_s=2.0),
+    "h100": Gpu(memory_gb=80, fp32_tflops=67, bandwidth_tb_s=3.35),
+    "h200": Gpu(memory_gb=141, fp32_tflops=67, bandwidth_tb_s=4.8),
+    "b200": Gpu(memory_gb=192, fp32_tflops=75, bandwidth_tb_s=8.0),
 }
 
-TRAINER_BYTES_PER_WEIGHT = 2 + 4 + 8 + 4 + 2
-"""bf16 weights, fp32 master, two Adam moments, fp32 gradient, bf16 frozen reference."""
+TRAINER_BYTES_PER_WEIGHT = 4 + 4 + 8 + 4
+"""Weights, gradient, two Adam moments, frozen reference, all fp32."""
+ENGINE_BYTES_PER_WEIGHT = {"bfloat16": 2, "float32": 4}
 TRAINER_FLOPS_PER_TOKEN = 2 + 2 + 6
 """Times active weights: a reference pass, the recomputed forward of checkpointing, forward and backward."""
 TRAINER_UTILISATION = 0.35
@@ -42,6 +43,9 @@ ENGINE_BANDWIDTH_SHARE = 0.5
 """Of the peak, in decoding."""
 MEMORY_SHARE = 0.9
 """Of a GPU that may be planned for."""
+STATE_SHARE, WEIGHTS_SHARE = 0.7, 0.8
+"""Of that: of a trainer GPU for its state, the rest is for activations; of an engine's for its weights, the rest is
+its cache."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,40 +137,53 @@ class Capacity:
 
 
 def plan_capacity(
-    size: ModelSize, gpu: Gpu, num_gpus: int, *, tokens_per_step: float, context: float
+    size: ModelSize,
+    gpu: Gpu,
+    num_gpus: int,
+    *,
+    tokens_per_step: float,
+    context: float,
+    engine_dtype: str = "bfloat16",
 ) -> Capacity:
-    """Half of the GPUs train, or as many as the trainer's state needs; raises UsageError where it does
-    not fit. `tokens_per_step` are all positions the trainer computes, `context` the mean length of a call."""
+    """Half of the GPUs train, or as many as the trainer's state needs, and each other one is an engine; raises
+    UsageError where it does not fit. `tokens_per_step` are all positions the trainer computes, `context` the mean
+    length of a call."""
     usable = gpu.memory_gb * MEMORY_SHARE
     state_gb = size.weights * TRAINER_BYTES_PER_WEIGHT / 1e9
-    needed = int(-(-state_gb // (0.7 * usable)))  # the rest is for activations
+    needed = int(-(-state_gb // (STATE_SHARE * usable)))
     trainer = max(needed, num_gpus // 2, 1)
-    weights_gb = size.weights * 2 / 1e9
-    per_engine = int(-(-weights_gb // (0.8 * usable)))  # GPUs that one replica is spread over
+    width = ENGINE_BYTES_PER_WEIGHT[engine_dtype]
+    weights_gb, kv_bytes = size.weights * width / 1e9, size.kv_bytes_per_token * width / 2
+    if weights_gb > WEIGHTS_SHARE * usable:
+        raise UsageError(
+            f"an engine holds the whole model on one GPU, {weights_gb:.0f} GB of {engine_dtype} weights, and one of "
+            f"{gpu.memory_gb:g} GB has room for {WEIGHTS_SHARE * usable:.0f}: plan with a larger GPU or a smaller "
+            "model; engines are not spread over several"
+        )
     engines = num_gpus - trainer
-    if engines < per_engine:
+    if engines < 1:
         raise UsageError(
             f"{num_gpus} GPUs of {gpu.memory_gb:g} GB: training needs {needed} for {state_gb:.0f} GB of state and "
-            f"an engine {per_engine} for {weights_gb:.0f} GB of weights, expected at least {needed + per_engine}"
+            f"an engine 1 for {weights_gb:.0f} GB of weights, expected at least {needed + 1}"
         )
-    replicas = engines // per_engine
-    cache_gb = replicas * (per_engine * usable - weights_gb)
-    cached = cache_gb * 1e9 / size.kv_bytes_per_token
+    cached = engines * (usable - weights_gb) * 1e9 / kv_bytes
     flops = tokens_per_step * size.active * TRAINER_FLOPS_PER_TOKEN
     return Capacity(
         trainer_gpus=trainer,
-        engine_gpus=replicas * per_engine,
+        engine_gpus=engines,
         trainer_gb=state_gb / trainer,
-        engine_gb=weights_gb / per_engine,
+        engine_gb=weights_gb,
         cached_tokens=int(cached),
-        train_s=flops / (trainer * gpu.bf16_tflops * 1e12 * TRAINER_UTILISATION),
-        tokens_per_s=_decode_rate(size, gpu, replicas * per_engine, replicas, cached, context),
-        publish_s=weights_gb / (replicas * per_engine * 25),  # 25 GB/s into each GPU
+        train_s=flops / (trainer * gpu.fp32_tflops * 1e12 * TRAINER_UTILISATION),
+        tokens_per_s=_decode_rate(gpu, engines, weights_gb * 1e9, kv_bytes, cached, context),
+        publish_s=weights_gb / (engines * 25),  # 25 GB/s into each GPU
     )
 
 
-def _decode_rate(size: ModelSize, gpu: Gpu, gpus: int, replicas: int, cached: float, context: float) -> float:
-    """Every step of a replica reads its weights and the caches of all its sequences."""
+def _decode_rate(
+    gpu: Gpu, engines: int, weight_bytes: float, kv_bytes: float, cached: float, context: float
+) -> float:
+    """Every step of an engine reads its weights and the caches of all its sequences."""
     sequences = cached / context
-    read = replicas * size.weights * 2 + sequences * context * size.kv_bytes_per_token
-    return sequences * gpus * gpu.bandwidth_tb_s * 1e12 * ENGINE_BANDWIDTH_SHARE / read
+    read = engines * weight_bytes + sequences * context * kv_bytes
+    return sequences * engines * gpu.bandwidth_tb_s * 1e12 * ENGINE_BANDWIDTH_SHARE / read

@@ -69,7 +69,14 @@ def make_plan(recipe: Recipe, gpu: Gpu, num_gpus: int, *, concurrent: int | None
     size = model_size(config)
     tokens = SHARE_OF_BUDGET * recipe.rollout.max_tokens
     rollouts = recipe.rollout.groups_per_step * recipe.rollout.group_size
-    capacity = plan_capacity(size, gpu, num_gpus, tokens_per_step=tokens * rollouts, context=tokens)
+    capacity = plan_capacity(
+        size,
+        gpu,
+        num_gpus,
+        tokens_per_step=tokens * rollouts,
+        context=tokens,
+        engine_dtype=recipe.engine.dtype,
+    )
     slots = concurrent or recipe.rollout.num_workers * recipe.rollout.concurrency
     rows = tuple(_row(recipe, capacity, slots, staleness) for staleness in STALENESS)
     return Plan(model=model, size=size, capacity=capacity, concurrent=slots, rows=rows)
