@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,11 @@ def require_heads(heads: int, key_heads: int, ranks: int) -> None:
 
 
 def visible_gpus() -> int:
-    """GPUs that the driver shows this machine, or as many of them as `CUDA_VISIBLE_DEVICES` names."""
+    """GPUs that the driver shows this machine, or as many of them as `CUDA_VISIBLE_DEVICES` names: none behind
+    `-1`, as CUDA reads it."""
     there = len(list(DRIVER.glob("*")))
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return there if chosen is None else min(there, len([name for name in chosen.split(",") if name.strip()]))
+    if chosen is None:
+        return there
+    names = takewhile(lambda name: name and not name.startswith("-"), map(str.strip, chosen.split(",")))
+    return min(there, len(list(names)))

@@ -236,6 +236,8 @@ async def test_as_many_ranks_as_gpus_pass(world: World, monkeypatch: pytest.Monk
     assert (await world.run("paths", "ranks"))["ranks"].evidence == "3 ranks on 3 GPUs"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
     assert (await world.run("paths", "ranks"))["ranks"].status is Status.FAILED
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert (await world.run("paths", "ranks"))["ranks"].evidence == "3 ranks on the CPU"
 
 
 @pytest.mark.parametrize("name", NUMERIC)
