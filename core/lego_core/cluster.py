@@ -30,6 +30,7 @@ from lego_core.inference.engine import EngineSpec
 from lego_core.inference.pool import EnginePool
 from lego_core.inference.probe import ProbedEngines
 from lego_core.inference.ray_engine import RayEngine, start_engine
+from lego_core.rank_fit import gpu_share
 from lego_core.rollouts.worker import RolloutWorker, WorkerConfig
 from lego_core.together import together
 from lego_core.training.ray_trainer import RayTrainer, start_trainer
@@ -114,10 +115,10 @@ async def open_cluster(
     names = [f"engine {i + 1} of {recipe.engine.replicas}" for i in range(recipe.engine.replicas)]
     names += ["the evaluation engine"] * recipe.eval.engines
     async with AsyncExitStack() as stack:
-        stack.enter_context(_ray(scratch))
+        gpus = gpu_share(recipe, stack.enter_context(_ray(scratch)))
         starting: list[Coroutine[Any, Any, Any]] = [
-            _trainer(stack, recipe, model_dir),
-            *(_engine(stack, recipe, model_dir, engine_kind, name, scratch) for name in names),
+            _trainer(stack, recipe, model_dir, gpus),
+            *(_engine(stack, recipe, model_dir, engine_kind, name, scratch, gpus) for name in names),
         ]
         trainer, *engines = await together(starting)
         config = WorkerConfig(
@@ -170,7 +171,8 @@ def _signals_stay_ours() -> Iterator[None]:
 
 
 @contextmanager
-def _ray(scratch: Path) -> Iterator[None]:
+def _ray(scratch: Path) -> Iterator[int]:
+    """A Ray; the GPUs that it hands out."""
     os.environ.update(RAY_ENVIRONMENT)
     import ray
 
@@ -187,22 +189,22 @@ def _ray(scratch: Path) -> Iterator[None]:
     except Exception as error:
         raise InfrastructureError(f"Ray did not start: {error}; its logs were in {scratch}") from error
     try:
-        yield
+        yield int(ray.cluster_resources().get("GPU", 0))
     finally:
         ray.shutdown()
 
 
 async def _engine(
-    stack: AsyncExitStack, recipe: Recipe, model_dir: Path, kind: str, name: str, scratch: Path
+    stack: AsyncExitStack, recipe: Recipe, model_dir: Path, kind: str, name: str, scratch: Path, gpus: float
 ) -> RayEngine:
     spec = EngineSpec(model_dir=model_dir, config=recipe.engine, routes=recipe.train.routing_replay)
     cuts = recipe.rollout.max_staleness  # versions that are published while a step's rollouts may run
-    engine = await start_engine(spec, kind=kind, name=name, max_cuts=cuts, scratch=scratch)
+    engine = await start_engine(spec, kind=kind, num_gpus=gpus, name=name, max_cuts=cuts, scratch=scratch)
     stack.push_async_callback(engine.close)
     return engine
 
 
-async def _trainer(stack: AsyncExitStack, recipe: Recipe, model_dir: Path) -> RayTrainer:
+async def _trainer(stack: AsyncExitStack, recipe: Recipe, model_dir: Path, gpus: float) -> RayTrainer:
     spec = TrainerSpec(
         model_dir=model_dir,
         config=recipe.train,
@@ -211,7 +213,7 @@ async def _trainer(stack: AsyncExitStack, recipe: Recipe, model_dir: Path) -> Ra
         seed=recipe.run.seed,
         max_tokens=recipe.rollout.max_tokens,
     )
-    trainer = await start_trainer(spec)
+    trainer = await start_trainer(spec, num_gpus=gpus)
     stack.callback(trainer.close)
     return trainer
 

@@ -184,7 +184,7 @@ class EngineConfig(Section):
     """An engine call without an answer for this long is a failure, not a wait. What a call waits for new
     weights does not count: taking them has as long itself."""
     replicas: int = Field(default=1, ge=1)
-    """Engines that sample for training; each holds the whole model."""
+    """Engines that sample for training; each holds the whole model, on a GPU of its own."""
 
 
 class EvalConfig(Section):

@@ -25,7 +25,7 @@ from lego_core.evaluation import Evaluator
 from lego_core.inference.choose import pick_engine
 from lego_core.inputs import prepare_model, prepare_tasks
 from lego_core.leftovers import end_leftovers, mark_this_launch
-from lego_core.rank_fit import require_ranks, visible_gpus
+from lego_core.rank_fit import gpu_share, require_ranks, visible_gpus
 from lego_core.resume import find_progress, require_same_order
 from lego_core.rollouts.recorded import RecordedRollouts, group_attempts, open_gate
 from lego_core.rollouts.source import RolloutSource
@@ -65,6 +65,7 @@ async def _main(arguments: argparse.Namespace) -> None:
     _cancel_on_signals()
     end_leftovers()
     recipe = _recipe(arguments)
+    gpu_share(recipe, visible_gpus())
     backend = choose_backend(recipe.sandbox.backend)
     await backend.check()
     await get_adapter(recipe.harness.name, recipe.harness.options).check()

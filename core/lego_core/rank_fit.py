@@ -1,4 +1,8 @@
-"""Whether a trainer's ranks fit a model and a machine, before anything is started.
+"""Whether a run's processes fit a model and a machine, before anything is started.
+
+    no GPU      all of them compute on the CPU
+    one         all of them share it, if the trainer is one rank
+    several     each trainer rank and each engine has one of its own
 
 Owns the refusals, which the run, its trainer and `lego validate` share. Free of torch and ray; knows nothing of
 how ranks work.
@@ -6,16 +10,19 @@ how ranks work.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from lego_core.config import TrainConfig
+from lego_core.config import Recipe, TrainConfig
 from lego_harness.errors import UsageError
 
 DRIVER = Path("/proc/driver/nvidia/gpus")
+_RAYS_UNIT = 10_000
+"""Ray counts in parts of so many."""
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 """What families call the experts of a layer in config.json."""
 
@@ -30,6 +37,21 @@ def require_ranks(config: TrainConfig, model: Mapping[str, Any], num_gpus: int) 
     heads = model.get("num_attention_heads")
     if config.context_parallel > 1 and heads:
         require_heads(heads, model.get("num_key_value_heads") or heads, config.context_parallel)
+
+
+def gpu_share(recipe: Recipe, num_gpus: int) -> float:
+    """GPUs for each trainer rank and each engine: 1, a part of the only one, or 0 on a CPU. Raises UsageError
+    where there are too few: what asked for none would all take the first."""
+    ranks, engines = recipe.train.num_ranks, recipe.engine.replicas + recipe.eval.engines
+    if num_gpus == ranks == 1:
+        return math.floor(_RAYS_UNIT / (1 + engines)) / _RAYS_UNIT
+    if 0 < num_gpus < ranks + engines:
+        raise UsageError(
+            f"train.num_ranks = {ranks}, engine.replicas = {recipe.engine.replicas} and eval.engines = "
+            f"{recipe.eval.engines} take {ranks + engines} GPUs, one each, and {num_gpus} can be used here: "
+            "lower them, or give the run more; one rank shares a single GPU with its engines"
+        )
+    return float(num_gpus > 0)
 
 
 def require_gpus(num_ranks: int, num_gpus: int) -> None:

@@ -126,6 +126,7 @@ async def start_engine(
     *,
     kind: str = "vllm",
     num_cpus: float = 0,
+    num_gpus: float = 0,
     name: str = "the engine",
     max_restarts: int = MAX_RESTARTS,
     max_cuts: int = 0,
@@ -133,11 +134,12 @@ async def start_engine(
 ) -> RayEngine:
     """Start an engine actor on the running Ray and wait until it is proven; raises EngineError.
 
-    Its folder is made in `scratch`, whose path is short, since unix sockets lie in it.
+    With `num_gpus` = 0 it sees every GPU there is. Its folder is made in `scratch`, whose path is short, since unix sockets lie in it.
     """
     folder = Path(tempfile.mkdtemp(prefix="lego-engine-", dir=scratch))
     options = {
         "num_cpus": num_cpus,
+        "num_gpus": num_gpus,
         "max_concurrency": 1024,
         "max_restarts": max_restarts,
         "runtime_env": {"env_vars": environment(spec.num_threads) | {"TMPDIR": str(folder)}},

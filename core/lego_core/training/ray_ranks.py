@@ -46,12 +46,13 @@ class RayRanks:
 
 
 def make_ranks(size: int, options: dict[str, Any]) -> RayRanks:
-    """Actors on the running Ray, started with its `options`; of several each has a GPU where there are any.
+    """Actors on the running Ray, started with its `options`; where those do not say otherwise, of several each
+    has a GPU where there are any.
     Raises UsageError where there are too few, for which Ray would wait."""
     num_gpus = int(ray.cluster_resources().get("GPU", 0)) if size > 1 else 0
     require_gpus(size, num_gpus)
     gpus = {"num_gpus": 1} if num_gpus else {}
-    actor: Any = ray.remote(TrainerActor).options(**options, **gpus)
+    actor: Any = ray.remote(TrainerActor).options(**{**gpus, **options})
     return RayRanks([actor.remote() for _ in range(size)])
 
 

@@ -90,8 +90,11 @@ async def _answer(call: Awaitable[T], what: str, timeout_s: float) -> T:
         ) from error
 
 
-async def start_trainer(spec: TrainerSpec, *, num_cpus: float = 0) -> RayTrainer:
-    """Start an actor for each rank on the running Ray and wait until the model is loaded."""
+async def start_trainer(
+    spec: TrainerSpec, *, num_cpus: float = 0, num_gpus: float | None = None
+) -> RayTrainer:
+    """Start an actor for each rank on the running Ray and wait until the model is loaded. `num_gpus` is each
+    rank's; None: as `make_ranks` says."""
     variables = {
         "OMP_NUM_THREADS": str(spec.num_threads),
         # Waiting threads sleep: spinning ones made a step 7 times slower beside a busy neighbour.
@@ -100,7 +103,9 @@ async def start_trainer(spec: TrainerSpec, *, num_cpus: float = 0) -> RayTrainer
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
-    options = {"num_cpus": num_cpus, "runtime_env": {"env_vars": variables}}
+    options: dict[str, Any] = {"num_cpus": num_cpus, "runtime_env": {"env_vars": variables}}
+    if num_gpus is not None:
+        options["num_gpus"] = num_gpus
     ranks = make_ranks(spec.config.num_ranks, options)
     try:
         pid = await _answer(ranks.start(spec), "starting the trainer", spec.config.timeout_s)

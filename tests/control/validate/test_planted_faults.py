@@ -228,12 +228,12 @@ async def test_without_a_fault_every_cheap_check_passes(world: World) -> None:
     assert not (world.folder / "runs").exists()
 
 
-async def test_as_many_ranks_as_gpus_pass(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_as_many_ranks_and_engines_as_gpus_pass(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     _three_gpus(world.folder, monkeypatch)
-    world.sections["train"] = {"num_ranks": 3, "expert_parallel": 3}
+    world.sections["train"] = {"num_ranks": 2, "expert_parallel": 2}
     config = {"hidden_size": 64, "vocab_size": 512, "num_local_experts": 6}
     (world.model / "config.json").write_text(json.dumps(config))
-    assert (await world.run("paths", "ranks"))["ranks"].evidence == "3 ranks on 3 GPUs"
+    assert (await world.run("paths", "ranks"))["ranks"].evidence == "2 trainer ranks and 1 engines on 3 GPUs"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
     assert (await world.run("paths", "ranks"))["ranks"].status is Status.FAILED
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
