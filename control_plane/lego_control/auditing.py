@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lego_control.ending import run_to_its_end
+from lego_harness.text import one_line
 
 if TYPE_CHECKING:
     from lego_harness.tasks.audit import Audit
@@ -79,4 +80,5 @@ async def _audit(pool: Path, repeat: int, sandbox: str, said: Mapping[str, str],
 
 def _line(found: Audit) -> str:
     took = "      –" if found.grading_s is None else f"{found.grading_s:5.1f} s"
-    return f"{'refused' if found.faults else 'sound':8} {found.task_id:30} {took}  {'; '.join(found.faults)}".rstrip()
+    said = one_line("; ".join(found.faults), limit=2000)
+    return f"{'refused' if found.faults else 'sound':8} {one_line(found.task_id):30} {took}  {said}".rstrip()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lego_control.ending import run_to_its_end
+from lego_harness.text import one_line
 
 if TYPE_CHECKING:
     from lego_harness.redteam.cheat import Cheat
@@ -113,8 +114,8 @@ async def _run(
 
 def _line(attempt: Attempt) -> str:
     kinds = ", ".join(dict.fromkeys(finding.kind.value for finding in attempt.findings))
-    said = attempt.detail[:90] + (f"  [{kinds}]" if kinds else "")
-    return f"{attempt.result.value:13} {attempt.cheat:24} {attempt.task:14} {attempt.seconds:5.1f} s  {said}"
+    said = one_line(attempt.detail, limit=90) + (f"  [{kinds}]" if kinds else "")
+    return f"{attempt.result.value:13} {attempt.cheat:24} {one_line(attempt.task):14} {attempt.seconds:5.1f} s  {said}"
 
 
 def _row(row: Row) -> str:

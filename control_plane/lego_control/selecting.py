@@ -66,7 +66,7 @@ class Choice:
     "--size", type=click.IntRange(min=1), help="At most so many, nearest to one half.  [default: all]"
 )
 def select(pool: Path, runs: tuple[Path, ...], out: Path, low: float, high: float, size: int | None) -> int:
-    """Make a pool of those tasks of POOL whose solve rate in runs lies in a band."""
+    """Make a pool of POOL's training tasks whose solve rate in runs lies in a band, and of all held-out ones."""
     from lego_core.store import RunReader
     from lego_harness.tasks.folder import load_pool
 

@@ -23,7 +23,7 @@ from lego_control.server import build
 from lego_control.tools.paging import RESULT_BYTES
 from lego_core.config import WatchdogPolicy
 from lego_core.health.policy import effective_policy
-from lego_core.store import RunWriter
+from lego_core.store import RunStatus, RunWriter
 from lego_core.store.mailbox import Asked, requests
 from tests.control.operated import operated_run
 from tests.support.runs import recipe, step
@@ -296,6 +296,23 @@ async def test_a_policy_set_by_a_person_holds_and_is_tried_on_the_run(living: Ru
     assert requests(root) == (request,)
     result, _ = await stop(living, era, typed, "watch_set", action="kill")
     assert result.is_error
+    living.close(RunStatus.FINISHED)
+    result, _ = await stop(living, era, typed, "watch_set", action="warn")
+    assert result.structured_content["text"].endswith("takes it up when it is resumed")
+
+
+@ERAS
+async def test_a_policy_is_not_set_over_a_recipe_that_cannot_be_read(living: RunWriter, era: str) -> None:
+    root = living.layout.root
+    living.append_step(step(1))
+    about = json.loads((root / "run.json").read_text())
+    about["recipe"]["another"] = {"version": 1}
+    (root / "run.json").write_text(json.dumps(about))
+    typed = ElicitResult(action="accept", content={"run_name": root.name})
+    result, _ = await stop(living, era, typed, "watch_set", action="stop")
+    assert result.is_error
+    assert json.loads(result.content[0].text)["error"] == "unreadable_recipe"
+    assert requests(root) == ()
 
 
 @ERAS

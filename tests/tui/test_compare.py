@@ -7,9 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lego_control.cli import main
 from lego_core.store import RunWriter
+from lego_tui.intervals import apart, difference, mean
 from tests.support.runs import recipe, step
 from tests.support.watching import watched
 
@@ -61,3 +64,21 @@ async def test_shares_are_apart_by_points(runs: Path) -> None:
 
 async def test_a_narrow_terminal_keeps_the_means(runs: Path) -> None:
     assert len(numbers((await compared(runs, (60, 45)))["reward_mean"])) == 2
+
+
+ANY = st.lists(st.floats(-1e308, 1e308), min_size=5, max_size=9)
+
+
+@given(ANY, ANY)
+def test_no_value_is_too_large_for_a_comparison(a: list[float], b: list[float]) -> None:
+    assert difference(a, b)
+    assert min(a) - 1e-9 * abs(min(a)) - 1e-9 <= mean(a) <= max(a) + 1e-9 * abs(max(a)) + 1e-9
+
+
+def test_an_interval_of_huge_values_is_that_of_small_ones_in_other_units() -> None:
+    a, b = [0.1, 0.2, 0.3, 0.2, 0.1], [0.5, 0.4, 0.6, 0.5, 0.4]
+    delta, error = apart(a, b)
+    assert error is not None
+    assert (delta, error) == pytest.approx((0.3, 1.96 * (2 * 0.007 / 5) ** 0.5))
+    huge = apart([1e200 * value for value in a], [1e200 * value for value in b])
+    assert huge == pytest.approx((1e200 * delta, 1e200 * error))

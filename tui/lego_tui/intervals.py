@@ -20,6 +20,7 @@ LATE = 20
 LEAST = 5
 """Values of each run below which a difference has no interval."""
 Z95 = 1.96
+_LARGE = 1e100
 
 
 def num_late(runs: Sequence[RunFeed]) -> int:
@@ -33,13 +34,34 @@ def late(run: RunFeed, metric: str, count: int) -> list[float]:
     return values[np.isfinite(values)].tolist()
 
 
+def mean(values: Sequence[float]) -> float:
+    """Of at least one value, also where their sum is larger than a float can be."""
+    unit = _unit(values)
+    return unit * statistics.fmean(value / unit for value in values)
+
+
+def apart(a: Sequence[float], b: Sequence[float]) -> tuple[float, float | None]:
+    """Mean of `b` minus mean of `a`, and half the width of its 95 % interval; None for too few values."""
+    delta = mean(b) - mean(a)
+    if min(len(a), len(b)) < LEAST:
+        return delta, None
+    unit = _unit([*a, *b])
+    parts = (statistics.variance(value / unit for value in values) / len(values) for values in (a, b))
+    return delta, unit * Z95 * math.sqrt(sum(parts))
+
+
 def difference(a: Sequence[float], b: Sequence[float], *, scale: float = 1, digits: int = 4) -> str:
-    """Mean of `b` minus mean of `a` with its 95 % interval, as text; `scale` 100 makes points of shares."""
+    """The same as text; `scale` 100 makes points of shares."""
     if not a or not b:
         return "–"
-    delta = statistics.fmean(b) - statistics.fmean(a)
-    if min(len(a), len(b)) < LEAST:
+    delta, error = apart(a, b)
+    if error is None:
         return f"{scale * delta:+.{digits}g}"
-    error = Z95 * math.sqrt(statistics.variance(a) / len(a) + statistics.variance(b) / len(b))
     low, high = scale * (delta - error), scale * (delta + error)
     return f"{scale * delta:+.{digits}g} ({low:+.{digits}g} … {high:+.{digits}g})"
+
+
+def _unit(values: Sequence[float]) -> float:
+    """What large values are counted in, so that neither their sum nor their squares overflow."""
+    largest = max(map(abs, values))
+    return largest if largest > _LARGE else 1.0

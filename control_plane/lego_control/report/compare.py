@@ -16,7 +16,7 @@ from lego_tui.differences import differences
 from lego_tui.feed.index import EVALUATION
 from lego_tui.feed.run import RunFeed
 from lego_tui.health import verdict
-from lego_tui.intervals import Z95, difference, late, num_late
+from lego_tui.intervals import Z95, difference, late, mean, num_late
 from lego_tui.metrics import series
 
 METRICS = (
@@ -80,7 +80,7 @@ def _metrics(runs: Sequence[RunFeed]) -> Part:
     for name in METRICS:
         found = [late(run, name, count) for run in runs]
         if any(found):
-            means = [f"{statistics.fmean(values):.4g}" if values else "–" for values in found]
+            means = [f"{mean(values):.4g}" if values else "–" for values in found]
             rows.append((name, *means, *(difference(found[0], other) for other in found[1:])))
     headers = ("metric", *_letters(runs), *(f"{letter} − A (95 %)" for letter in _letters(runs)[1:]))
     return Part(
@@ -100,7 +100,7 @@ def _tasks(a: RunFeed, b: RunFeed) -> Part:
     if len(both) < 2:
         return Part(id="tasks", title=title, missing="two tasks that both runs graded")
     deltas = [(statistics.fmean(rates[1][t]) - statistics.fmean(rates[0][t]), t) for t in both]
-    mean = statistics.fmean(d for d, _ in deltas)
+    middle = statistics.fmean(d for d, _ in deltas)
     error = Z95 * statistics.stdev(d for d, _ in deltas) / math.sqrt(len(deltas))
     ups, downs = (sum(sign * d > 0 for d, _ in deltas) for sign in (1, -1))
     moved = sorted(deltas, key=lambda item: -abs(item[0]))[:MAX_TASKS]
@@ -108,8 +108,8 @@ def _tasks(a: RunFeed, b: RunFeed) -> Part:
     return Part(
         id="tasks",
         title=title,
-        says=f"Mean paired difference of {len(both)} tasks, second minus first: {100 * mean:+.1f} points "
-        f"(95 %: {100 * (mean - error):+.1f} … {100 * (mean + error):+.1f}); {ups} better, {downs} worse. "
+        says=f"Mean paired difference of {len(both)} tasks, second minus first: {100 * middle:+.1f} points "
+        f"(95 %: {100 * (middle - error):+.1f} … {100 * (middle + error):+.1f}); {ups} better, {downs} worse. "
         "Those that differ most:",
         tables=(table(("task", "first", "second", "points"), rows),),
     )

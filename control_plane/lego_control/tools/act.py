@@ -18,10 +18,11 @@ from lego_control.runs import Run, Runs
 from lego_control.schemas import Control, Watch
 from lego_control.tools.status import run_status
 from lego_control.verdict import make_run_series, policy
-from lego_core.config import load_recipe
+from lego_core.config import WatchdogPolicy, load_recipe, parse_recipe
 from lego_core.health.backtest import backtest
-from lego_core.health.policy import parse_policy, set_policy
+from lego_core.health.policy import effective_policy, parse_policy, set_policy
 from lego_core.store.mailbox import Asked, Request
+from lego_harness.errors import UsageError
 
 MODES = ("checkpoint", "now")
 NOT_TYPED = "the run's name was not typed by a person: nothing was asked of the run"
@@ -91,6 +92,7 @@ def watch_set(runs: Runs, run: str, action: str, typed: str | None, *, client: s
     holds = policy(found)
     request: Request | None = None
     if typed == run:
+        _require_known(found)
         holds = parse_policy(holds.model_dump() | {"action": action}, source="watch_set")
         request = set_policy(
             found.layout.root, holds, who=control.myself(client), via="mcp", why=line(reason, control.MAX_WHY)
@@ -104,8 +106,29 @@ def watch_set(runs: Runs, run: str, action: str, typed: str | None, *, client: s
         grace_steps=holds.grace_steps,
         would_stop_at=tested.stop_step,
         reasons=[finding.line for finding in tested.reasons],
-        text="the watchdog takes it up at the end of the current step" if request else NOT_TYPED,
+        text=_taken_up(found) if request else NOT_TYPED,
     )
+
+
+def _require_known(run: Run) -> None:
+    """Raises Refusal where defaults would take the place of a recipe's limits for good."""
+    default = WatchdogPolicy()
+    if effective_policy(run.layout.root, default) is not default:
+        return
+    try:
+        parse_recipe(run.recipe())
+    except UsageError as error:
+        raise Refusal(
+            "unreadable_recipe",
+            f"what the run's recipe says of its watchdog cannot be read: {line(str(error), 300)}",
+            "set it with the version of lego that started the run",
+        ) from error
+
+
+def _taken_up(run: Run) -> str:
+    if run.is_running():
+        return "the watchdog takes it up at the end of the current step"
+    return "the run is not going on: the watchdog takes it up when it is resumed"
 
 
 def run_start(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 from typing import Any, cast
 
 from lego_control.failures import Refusal
@@ -12,6 +11,7 @@ from lego_control.fence import line
 from lego_control.runs import Run, Runs
 from lego_control.schemas import Comparison, Delta
 from lego_control.tools.status import last_step
+from lego_tui.intervals import apart, mean
 
 METRICS = (
     "reward_mean",
@@ -25,8 +25,6 @@ METRICS = (
     "seconds.total",
 )
 MAX_DIFFERENCES = 60
-MIN_STEPS = 5
-Z95 = 1.96
 
 
 def compare(
@@ -64,14 +62,16 @@ def _values(run: Run, metric: str, first: int, last: int) -> list[float]:
 
 
 def _delta(metric: str, a: list[float], b: list[float]) -> Delta:
-    mean_a, mean_b = (statistics.fmean(values) if values else None for values in (a, b))
+    mean_a, mean_b = (mean(values) if values else None for values in (a, b))
     if mean_a is None or mean_b is None:
         return Delta(metric=metric, a=mean_a, b=mean_b, delta=None, low=None, high=None)
-    delta = mean_b - mean_a
-    if min(len(a), len(b)) < MIN_STEPS:
-        return Delta(metric=metric, a=mean_a, b=mean_b, delta=delta, low=None, high=None)
-    error = Z95 * math.sqrt(statistics.variance(a) / len(a) + statistics.variance(b) / len(b))
-    return Delta(metric=metric, a=mean_a, b=mean_b, delta=delta, low=delta - error, high=delta + error)
+    delta, error = apart(a, b)
+    low, high = (None, None) if error is None else (delta - error, delta + error)
+    return Delta(metric=metric, a=mean_a, b=mean_b, **_finite(delta=delta, low=low, high=high))
+
+
+def _finite(**values: float | None) -> dict[str, float | None]:
+    return {name: v if v is not None and math.isfinite(v) else None for name, v in values.items()}
 
 
 def _differences(a: dict[str, Any], b: dict[str, Any]) -> dict[str, list[str]]:

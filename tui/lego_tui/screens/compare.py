@@ -4,7 +4,6 @@ first, recipes by difference. The numbers are those of `lego compare`."""
 from __future__ import annotations
 
 import math
-import statistics
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from textual.app import ComposeResult
 
 from lego_tui.differences import differences
 from lego_tui.feed.run import RunFeed
-from lego_tui.intervals import difference, late, num_late
+from lego_tui.intervals import difference, late, mean, num_late
 from lego_tui.metrics import is_share, names, series, show
 from lego_tui.safe import fit, one_line
 from lego_tui.screens.page import Page
@@ -66,7 +65,7 @@ class ComparePage(Page):
 
     def _compared(self, runs: list[RunFeed], name: str) -> Compared:
         found = [late(run, name, num_late(runs)) for run in runs]
-        means = [show(name, statistics.fmean(values) if values else math.nan) for values in found]
+        means = [show(name, mean(values) if values else math.nan) for values in found]
         scale = 100 if is_share(name) else 1
         apart = [difference(found[0], other, scale=scale, digits=3) for other in found[1:]]
         return Compared(name, means, apart)
