@@ -228,6 +228,16 @@ async def test_without_a_fault_every_cheap_check_passes(world: World) -> None:
     assert not (world.folder / "runs").exists()
 
 
+@pytest.mark.parametrize(("engines", "gib"), [(0, 18), (1, 30)])
+async def test_checkpoints_that_wait_for_their_evaluation_take_disk_too(
+    world: World, monkeypatch: pytest.MonkeyPatch, engines: int, gib: int
+) -> None:
+    """Each of 6 GiB: two are kept, as many may wait, and one is being written."""
+    monkeypatch.setattr("lego_control.validate.checks.disk.weight_bytes", lambda _: 2**30)
+    world.sections["eval"] = {"engines": engines}
+    assert f"about {gib}.0 GiB" in (await world.run("paths", "disk"))["disk"].evidence
+
+
 async def test_as_many_ranks_and_engines_as_gpus_pass(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     _three_gpus(world.folder, monkeypatch)
     world.sections["train"] = {"num_ranks": 2, "expert_parallel": 2}
