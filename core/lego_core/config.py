@@ -254,7 +254,7 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a TOML recipe and apply `section.key=value` overrides; raises UsageError."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"recipe {path}: cannot be read as TOML: {error}") from error
     for override in overrides:
         _apply_override(data, override)
@@ -296,7 +296,7 @@ def toml_value(raw: str) -> Any:
     """A TOML value where it parses as one, else the text itself, so that names need no quotes."""
     try:
         return tomllib.loads(f"value = {raw}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return raw
 
 

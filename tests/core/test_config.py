@@ -67,6 +67,15 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
         load_recipe(path)
 
 
+def test_what_is_nested_too_deeply_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "deep.toml"
+    path.write_text("a = " + "[" * 100_000)
+    with pytest.raises(UsageError, match=r"deep\.toml: cannot be read as TOML"):
+        load_recipe(path)
+    with pytest.raises(UsageError, match=r"run\.name"):
+        load_recipe(RECIPES / "quickstart.toml", ["run.name=" + "[" * 100_000])
+
+
 @pytest.mark.parametrize(
     ("train", "message"),
     [

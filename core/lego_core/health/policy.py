@@ -26,7 +26,7 @@ def load_policy(path: Path) -> WatchdogPolicy:
     """A policy file: the keys of the recipe's [watchdog], in TOML. Raises UsageError."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"policy {path}: cannot be read as TOML: {error}") from error
     return parse_policy(data.get("watchdog", data), source=f"policy {path}")
 

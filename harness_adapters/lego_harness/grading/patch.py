@@ -120,7 +120,7 @@ def _refusal(path: str, old: bytes | None, new: bytes | None) -> str | None:
         return "loaded without being imported"
     if old is None and PurePosixPath(parts[0]).stem in _RUNNER_MODULES | sys.stdlib_module_names:
         return "shadows a module of the test runner or of Python" if _is_module(parts) else None
-    if name == "pyproject.toml" and _pytest_table(old) != _pytest_table(new):
+    if name == "pyproject.toml" and _is_other_table(old, new):
         return "test runner configuration"
     return None
 
@@ -138,8 +138,15 @@ def _is_module(parts: list[str]) -> bool:
     return len(parts) > 1 or parts[0].endswith(".py")
 
 
+def _is_other_table(old: bytes | None, new: bytes | None) -> bool:
+    """Whether [tool.pytest] differs; unreadable files equal nothing but themselves."""
+    try:
+        return _pytest_table(old) != _pytest_table(new)
+    except RecursionError:  # nested deeper than any table that somebody wrote
+        return old != new
+
+
 def _pytest_table(content: bytes | None) -> Any:
-    """The [tool.pytest] table; unreadable files equal nothing but themselves."""
     try:
         return tomllib.loads((content or b"").decode()).get("tool", {}).get("pytest")
     except (ValueError, AttributeError):

@@ -81,6 +81,15 @@ def test_a_deleted_test_comes_back() -> None:
     }
 
 
+def test_a_pyproject_that_is_nested_too_deeply_is_reverted() -> None:
+    before = {"pyproject.toml": b"[tool.pytest.ini_options]\naddopts = ''\n", "calc.py": b""}
+    deep = b"a = " + b"[" * 100_000
+    assert graded_tree(before, {"pyproject.toml": deep, "calc.py": b"right"}).files == {
+        **before,
+        "calc.py": b"right",
+    }
+
+
 def test_pyproject_is_graded_unless_its_pytest_part_changed() -> None:
     before = {"pyproject.toml": b"[tool.pytest.ini_options]\naddopts = ''\n"}
     harmless = {"pyproject.toml": before["pyproject.toml"] + b"[tool.ruff]\n"}
