@@ -91,7 +91,8 @@ def _from_folders(source: Path, into: Path) -> Iterator[Import]:
 
 def _from_instances(source: Path, into: Path, clones: Path) -> Iterator[Import]:
     from lego_harness.tasks.copying import free_place
-    from lego_harness.tasks.swebench import instance, rows, task_files
+    from lego_harness.tasks.instances import instance, rows
+    from lego_harness.tasks.swebench import task_files
 
     seen = set[str]()
     for where, row in rows(source):

@@ -19,8 +19,8 @@ from lego_harness.errors import UsageError
 from lego_harness.grading.patch import graded_tree
 from lego_harness.sandbox.bubblewrap import BubblewrapBackend
 from lego_harness.tasks.folder import load_pool, workspace_files
+from lego_harness.tasks.instances import instance
 from lego_harness.tasks.proof import prove
-from lego_harness.tasks.swebench import instance
 from tests.support.repair_task import BROKEN, FIXED, write_files
 
 OLD_TEST = "from calc import twice\n\n\ndef test_twice():\n    assert twice(4) == 8\n"

@@ -10,7 +10,6 @@ nothing: whether the tests tell right from wrong is proven by `proof.py`.
 from __future__ import annotations
 
 import os
-import stat
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from lego_harness.errors import UsageError
 from lego_harness.invalid import got, reason
+from lego_harness.tasks.plain import require_plain
 from lego_harness.tasks.surroundings import EnvironmentTable, read_surroundings
 from lego_harness.text import one_line
 from lego_harness.types import Task
@@ -98,7 +98,7 @@ def _is_linked_task(folder: Path) -> bool:
 
 def load_task(path: Path) -> Task:
     """One task folder; raises UsageError naming the file that is missing or wrong."""
-    _require_plain(path)
+    require_plain(path)
     toml = _read_toml(path / "task.toml")
     task = Task(
         id=(path.absolute() if path.name not in ("", "..") else path.resolve()).name,
@@ -162,32 +162,3 @@ def _read_instruction(path: Path) -> str:
     if not text:
         raise UsageError(f"{path}: the instruction is empty; say what the agent has to do")
     return text
-
-
-def _require_plain(root: Path) -> None:
-    """Files and folders that can be read, and links that stay inside: nothing that blocks or leads away."""
-    inside = root.resolve()
-    for folder, folders, names in os.walk(root, onerror=_unreadable):
-        for name in (*folders, *names):
-            path = Path(folder, name)
-            mode = path.lstat().st_mode
-            if stat.S_ISLNK(mode):
-                _require_inside(path, inside)
-            elif not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-                raise UsageError(f"{path}: is neither a file nor a folder nor a link; take it out")
-            elif not os.access(path, os.R_OK):
-                raise UsageError(f"{path}: cannot be read; give yourself the right to")
-
-
-def _require_inside(link: Path, inside: Path) -> None:
-    try:
-        target = link.resolve()
-    except (OSError, RuntimeError) as error:  # until Python 3.13 a circle is the latter
-        raise UsageError(f"{link}: links in a circle; take it out") from error
-    if not target.is_relative_to(inside):
-        raise UsageError(f"{link}: links out of the task folder; copy the file in")
-
-
-def _unreadable(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError | NotADirectoryError):
-        raise UsageError(f"{error.filename}: {error.strerror}; expected a folder that can be read") from error

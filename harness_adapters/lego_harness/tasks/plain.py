@@ -1,0 +1,42 @@
+"""What may lie in a task folder: files and folders that can be read, and links that stay inside.
+
+Invariant: behind this check nothing blocks whoever reads the folder (a pipe would), leads out of it or goes round in
+a circle. Reads no content.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from lego_harness.errors import UsageError
+
+
+def require_plain(root: Path) -> None:
+    """Raises UsageError naming the first path below `root` that is anything else; a missing root is none's business."""
+    inside = root.resolve()
+    for folder, folders, names in os.walk(root, onerror=_unreadable):
+        for name in (*folders, *names):
+            path = Path(folder, name)
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                _require_inside(path, inside)
+            elif not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+                raise UsageError(f"{path}: is neither a file nor a folder nor a link; take it out")
+            elif not os.access(path, os.R_OK):
+                raise UsageError(f"{path}: cannot be read; give yourself the right to")
+
+
+def _require_inside(link: Path, inside: Path) -> None:
+    try:
+        target = link.resolve()
+    except (OSError, RuntimeError) as error:  # until Python 3.13 a circle is the latter
+        raise UsageError(f"{link}: links in a circle; take it out") from error
+    if not target.is_relative_to(inside):
+        raise UsageError(f"{link}: links out of the task folder; copy the file in")
+
+
+def _unreadable(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise UsageError(f"{error.filename}: {error.strerror}; expected a folder that can be read") from error
