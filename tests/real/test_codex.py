@@ -10,8 +10,8 @@ import pytest
 
 from lego_harness.adapters.options import HarnessOptions
 from lego_harness.errors import EngineUnavailable
-from lego_harness.types import StopReason, Trajectory
-from tests.support.real_rollout import Worker, conserves, run_command, solve
+from lego_harness.types import StopReason
+from tests.support.real_rollout import Worker, conserves, ended_with, run_command, solve, told
 from tests.support.scripted_engine import say
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -23,17 +23,10 @@ SUMMARY = "I listed numbers.\nNothing is repaired yet."
 ERRAND = "Repair the file for me."
 
 
-def told(trajectory: Trajectory) -> list[str]:
-    """What its tools answered."""
-    return [str(m["content"]) for m in trajectory.messages if m["role"] == "tool"]
-
-
 async def test_a_repaired_task_is_graded_1_though_the_engine_was_away(worker: Worker) -> None:
     look, repair, end = solve(HARNESS, worker.synth)
     trajectory = await worker.run([look, EngineUnavailable("engine: restarting"), repair, end])
-    assert (trajectory.stop_reason, trajectory.error) == (StopReason.COMPLETED, "")
-    assert trajectory.grade is not None
-    assert trajectory.grade.reward == 1.0, trajectory.grade.detail
+    assert ended_with(trajectory, 1.0)
     assert worker.synth.source in told(trajectory)[0]
     assert (len(trajectory.turns), len(trajectory.branches)) == (3, 1)
     assert conserves(trajectory)
@@ -68,9 +61,7 @@ async def test_a_sub_agent_acts_in_the_same_sandbox_and_is_trained(worker: Worke
         return end
 
     trajectory = await worker.run([worker.by_text(reply)] * 8)
-    assert trajectory.stop_reason is StopReason.COMPLETED
-    assert trajectory.grade is not None
-    assert trajectory.grade.reward == 1.0
+    assert ended_with(trajectory, 1.0)
     first, second = trajectory.branches
     assert (first.cause, second.cause) == ("start", "sub_agent")
     assert second.parent == first.thread != second.thread
@@ -81,9 +72,7 @@ async def test_a_compacted_history_and_its_summary_are_trained(worker: Worker) -
     _, repair, end = solve(HARNESS, worker.synth)
     long = run_command(HARNESS, "seq -s ' ' 10000000 10001000")
     trajectory = await worker.run([long, run_command(HARNESS, "ls"), say(SUMMARY), repair, end])
-    assert trajectory.stop_reason is StopReason.COMPLETED
-    assert trajectory.grade is not None
-    assert trajectory.grade.reward == 1.0
+    assert ended_with(trajectory, 1.0)
     assert [turn.side_call for turn in trajectory.turns] == ["", "", "compaction", "", ""]
     assert [branch.cause for branch in trajectory.branches] == ["start", "side_call", "compaction"]
     assert any(SUMMARY in str(m["content"]) for m in trajectory.messages if m["role"] == "user")

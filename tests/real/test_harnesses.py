@@ -13,7 +13,7 @@ import pytest
 from lego_harness.errors import EngineError
 from lego_harness.types import StopReason
 from tests.support.processes import Watch, command, descendants
-from tests.support.real_rollout import Worker, finish, run_command, solve
+from tests.support.real_rollout import Worker, ended_with, finish, run_command, solve
 from tests.support.scripted_engine import say
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -35,9 +35,7 @@ def harness_of(worker: Worker) -> str:
 async def test_a_repaired_task_is_graded_1_and_every_sampled_token_is_kept_once(worker: Worker) -> None:
     harness = harness_of(worker)
     trajectory = await worker.run(solve(harness, worker.synth))
-    assert (trajectory.stop_reason, trajectory.error) == (StopReason.COMPLETED, "")
-    assert trajectory.grade is not None
-    assert trajectory.grade.reward == 1.0, trajectory.grade.detail
+    assert ended_with(trajectory, 1.0)
     assert len(trajectory.turns) == 3
     assert worker.synth.source.splitlines()[-1] in trajectory.patch
     (branch,) = trajectory.branches
@@ -100,9 +98,7 @@ async def test_an_engine_failure_ends_the_rollout_at_once_instead_of_being_retri
 @pytest.mark.parametrize("worker", SOME, indirect=True)
 async def test_a_reply_without_a_call_is_the_policy_s_business_and_graded(worker: Worker) -> None:
     trajectory = await worker.run([say("I would rather not.")] * 5)
-    assert trajectory.stop_reason is StopReason.COMPLETED
-    assert trajectory.grade is not None
-    assert trajectory.grade.reward == 0.0
+    assert ended_with(trajectory, 0.0)
 
 
 @pytest.mark.parametrize("worker", CASES, indirect=True)

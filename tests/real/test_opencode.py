@@ -6,8 +6,8 @@ import pytest
 
 from lego_harness.adapters.options import HarnessOptions
 from lego_harness.errors import EngineError, EngineUnavailable
-from lego_harness.types import StopReason, Trajectory
-from tests.support.real_rollout import Worker, conserves, run_command, solve
+from lego_harness.types import StopReason
+from tests.support.real_rollout import Worker, conserves, ended_with, run_command, solve, told
 from tests.support.scripted_engine import say
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -19,17 +19,10 @@ LONG = run_command(HARNESS, "seq -s ' ' 10000000 10003000")
 SUMMARY = "I listed numbers.\nNothing is repaired yet."
 
 
-def told(trajectory: Trajectory) -> list[str]:
-    """What its tools answered."""
-    return [str(m["content"]) for m in trajectory.messages if m["role"] == "tool"]
-
-
 async def test_a_repaired_task_is_graded_1_though_the_engine_was_away(worker: Worker) -> None:
     look, repair, end = solve(HARNESS, worker.synth)
     trajectory = await worker.run([look, EngineUnavailable("engine: restarting"), repair, end])
-    assert (trajectory.stop_reason, trajectory.error) == (StopReason.COMPLETED, "")
-    assert trajectory.grade is not None
-    assert trajectory.grade.reward == 1.0, trajectory.grade.detail
+    assert ended_with(trajectory, 1.0)
     assert worker.synth.source in told(trajectory)[0]
     assert (len(trajectory.turns), len(trajectory.branches)) == (3, 1)
     assert conserves(trajectory)
@@ -67,9 +60,7 @@ async def test_a_sub_agent_acts_in_the_same_sandbox_and_is_trained(worker: Worke
     task = {"description": "repair it", "prompt": "Repair the file.", "subagent_type": "general"}
     steps = [say("Over to you.", ("task", task)), repair, say("It is repaired."), end]
     trajectory = await worker.run(steps)
-    assert trajectory.stop_reason is StopReason.COMPLETED
-    assert trajectory.grade is not None
-    assert trajectory.grade.reward == 1.0
+    assert ended_with(trajectory, 1.0)
     first, second = trajectory.branches
     assert (first.cause, second.cause) == ("start", "sub_agent")
     assert second.parent == first.thread != second.thread
@@ -80,9 +71,7 @@ async def test_a_sub_agent_acts_in_the_same_sandbox_and_is_trained(worker: Worke
 async def test_a_compacted_history_and_its_summary_are_trained(worker: Worker) -> None:
     _, repair, end = solve(HARNESS, worker.synth)
     trajectory = await worker.run([LONG, LONG, run_command(HARNESS, "ls"), say(SUMMARY), repair, end])
-    assert trajectory.stop_reason is StopReason.COMPLETED
-    assert trajectory.grade is not None
-    assert trajectory.grade.reward == 1.0
+    assert ended_with(trajectory, 1.0)
     assert [turn.side_call for turn in trajectory.turns] == ["", "", "", "compaction", "", ""]
     assert [branch.cause for branch in trajectory.branches] == ["start", "side_call", "compaction"]
     assert conserves(trajectory)

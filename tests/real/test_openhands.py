@@ -15,9 +15,18 @@ import pytest_asyncio
 from lego_harness.adapters.install import OPENHANDS, install
 from lego_harness.adapters.options import HarnessOptions
 from lego_harness.errors import EngineUnavailable
-from lego_harness.types import StopReason, Trajectory
+from lego_harness.types import StopReason
 from tests.support.processes import Watch, command, descendants
-from tests.support.real_rollout import Worker, conserves, finish, open_worker, run_command, solve
+from tests.support.real_rollout import (
+    Worker,
+    conserves,
+    ended_with,
+    finish,
+    open_worker,
+    run_command,
+    solve,
+    told,
+)
 from tests.support.scripted_engine import say
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -48,10 +57,6 @@ async def worker(
     assert set(descendants(os.getpid())) <= set(before)
 
 
-def observations(trajectory: Trajectory) -> list[str]:
-    return [str(m["content"]) for m in trajectory.messages if m["role"] == "tool"]
-
-
 def edit(worker: Worker) -> tuple[str, dict[str, str]]:
     """The call of the SDK's editor that repairs the worker's task."""
     task = worker.synth
@@ -68,11 +73,9 @@ def edit(worker: Worker) -> tuple[str, dict[str, str]]:
 async def test_a_file_edited_by_the_sdk_s_editor_is_graded_1(worker: Worker) -> None:
     view = ("file_editor", {"command": "view", "path": "/workspace"})
     trajectory = await worker.run([say("Look.", view), say("Repair.", edit(worker)), DONE])
-    assert (trajectory.stop_reason, trajectory.error) == (StopReason.COMPLETED, "")
-    assert trajectory.grade is not None
-    assert trajectory.grade.reward == 1.0, trajectory.grade.detail
+    assert ended_with(trajectory, 1.0)
     assert conserves(trajectory)
-    listing, edited = observations(trajectory)
+    listing, edited = told(trajectory)
     assert f"/workspace/{worker.synth.file}" in listing
     assert "has been edited" in edited
 
@@ -80,10 +83,8 @@ async def test_a_file_edited_by_the_sdk_s_editor_is_graded_1(worker: Worker) -> 
 async def test_a_repaired_task_is_graded_1_though_the_engine_was_away(worker: Worker) -> None:
     look, repair, end = solve(HARNESS, worker.synth)
     trajectory = await worker.run([look, EngineUnavailable("engine: restarting"), repair, end])
-    assert (trajectory.stop_reason, trajectory.error) == (StopReason.COMPLETED, "")
-    assert trajectory.grade is not None
-    assert trajectory.grade.reward == 1.0, trajectory.grade.detail
-    assert worker.synth.source in observations(trajectory)[0]
+    assert ended_with(trajectory, 1.0)
+    assert worker.synth.source in told(trajectory)[0]
     assert (len(trajectory.turns), len(trajectory.branches)) == (3, 1)
     assert conserves(trajectory)
 
@@ -101,7 +102,7 @@ async def test_parallel_calls_are_one_turn_answered_in_their_order(worker: Worke
         2,
         1,
     )
-    slow, edited, fast = observations(trajectory)
+    slow, edited, fast = told(trajectory)
     assert slow.startswith("slow")
     assert "has been edited" in edited
     assert fast.startswith("fast")
@@ -116,21 +117,17 @@ async def test_a_sub_agent_acts_in_the_same_sandbox_and_is_trained(worker: Worke
     report = say("", ("finish", {"message": "It is repaired."}))
     steps = [say("Over to you.", task), say("", edit(worker)), report, run_command(HARNESS, "cat *.py"), DONE]
     trajectory = await worker.run(steps)
-    assert trajectory.stop_reason is StopReason.COMPLETED
-    assert trajectory.grade is not None
-    assert trajectory.grade.reward == 1.0
+    assert ended_with(trajectory, 1.0)
     assert [branch.cause for branch in trajectory.branches] == ["start", "sub_agent"]
     assert len({branch.thread for branch in trajectory.branches}) == 2
-    assert any("It is repaired." in text for text in observations(trajectory))
+    assert any("It is repaired." in text for text in told(trajectory))
     assert conserves(trajectory)
 
 
 async def test_a_compacted_history_and_its_summary_are_trained(worker: Worker) -> None:
     steps = [run_command(HARNESS, "seq 1 6000"), say(SUMMARY), say("On.", edit(worker)), DONE]
     trajectory = await worker.run(steps)
-    assert trajectory.stop_reason is StopReason.COMPLETED
-    assert trajectory.grade is not None
-    assert trajectory.grade.reward == 1.0
+    assert ended_with(trajectory, 1.0)
     assert [turn.side_call for turn in trajectory.turns] == ["", "compaction", "", ""]
     assert [branch.cause for branch in trajectory.branches] == ["start", "side_call", "compaction"]
     assert any(
@@ -145,7 +142,7 @@ async def test_a_terminal_that_is_reset_is_one_of_the_sandbox_still(worker: Work
     again = say("", ("terminal", {"command": "hostname; id -un; echo $$", "reset": True}))
     trajectory = await worker.run([run_command(HARNESS, "export KEPT=1"), again, DONE])
     assert trajectory.stop_reason is StopReason.COMPLETED
-    _, reset = observations(trajectory)
+    _, reset = told(trajectory)
     assert "sandbox\nagent\n" in reset
     assert os.uname().nodename == "sandbox" or os.uname().nodename not in reset
 
@@ -191,9 +188,7 @@ async def test_the_sdk_is_out_of_reach_of_an_agent_that_kills_everything(worker:
     """Its own shell is not: the SDK gives that a time, and then goes on."""
     kill = say("", ("terminal", {"command": "kill -9 -1", "timeout": "1"}))
     trajectory = await worker.run([solve(HARNESS, worker.synth)[1], kill, DONE])
-    assert trajectory.stop_reason is StopReason.COMPLETED
-    assert trajectory.grade is not None
-    assert trajectory.grade.reward == 1.0
+    assert ended_with(trajectory, 1.0)
 
 
 async def test_a_killed_fork_server_fails_what_it_ran_and_is_started_again(worker: Worker) -> None:
@@ -263,6 +258,6 @@ async def test_an_agent_that_the_sdk_finds_stuck_is_graded(worker: Worker) -> No
 async def test_output_that_is_cut_names_no_file_of_the_host(worker: Worker, tmp_path: Path) -> None:
     big = run_command(HARNESS, "head -c 40000 /dev/zero | tr '\\0' x; cat /etc/passwd")
     trajectory = await worker.run([big, say(SUMMARY), DONE])
-    (cut,) = (text for text in observations(trajectory) if "clipped" in text)
+    (cut,) = (text for text in told(trajectory) if "clipped" in text)
     assert "saved to" not in cut
     assert str(tmp_path.parent.parent) not in str(trajectory.messages)

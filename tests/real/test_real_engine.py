@@ -30,10 +30,10 @@ from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.patience import PatientEngine
 from lego_harness.proxy.render import Renderer
 from lego_harness.rollout import RolloutRunner
-from lego_harness.types import GenerateRequest, Generation, Sampling, StopReason, Trajectory
+from lego_harness.types import GenerateRequest, Generation, Sampling, Trajectory
 from tests.support.memorised_policy import memorise, recorded
 from tests.support.own_ray import own_ray
-from tests.support.real_rollout import Worker, conserves, open_worker
+from tests.support.real_rollout import Worker, conserves, ended_with, open_worker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.asyncio(loop_scope="module")]
 
@@ -147,9 +147,7 @@ def assert_captured(
 ) -> None:
     """What each rollout says is what the engine sampled, all of it, and the trainer computes the same."""
     for trajectory in trajectories:
-        assert (trajectory.stop_reason, trajectory.error) == (StopReason.COMPLETED, "")
-        assert trajectory.grade is not None
-        assert trajectory.grade.reward == 1.0, (trajectory.id, trajectory.grade.detail)
+        assert ended_with(trajectory, 1.0)
         assert (len(trajectory.turns), len(trajectory.branches)) == (3, 1)
         assert conserves(trajectory)
         (branch,) = trajectory.branches

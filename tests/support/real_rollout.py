@@ -27,7 +27,16 @@ from lego_harness.rollout import RolloutRunner, RolloutSpec
 from lego_harness.sandbox.choose import choose_backend
 from lego_harness.tasks.folder import load_task
 from lego_harness.tasks.synth import SynthTask, generate, write_task
-from lego_harness.types import Branch, Budget, GenerateRequest, Generation, Sampling, Trajectory, Turn
+from lego_harness.types import (
+    Branch,
+    Budget,
+    GenerateRequest,
+    Generation,
+    Sampling,
+    StopReason,
+    Trajectory,
+    Turn,
+)
 from tests.support.scripted_engine import ScriptedEngine, Step, say
 
 MAX_MODEL_LEN = {"openhands": 131_072, "opencode": 131_072, "claude-code": 131_072}
@@ -65,6 +74,19 @@ def solve(harness: str, task: SynthTask) -> list[Step]:
         run_command(harness, sed.replace("'s|* ", "'s|\\* ")),
         finish(harness),
     ]
+
+
+def told(trajectory: Trajectory) -> list[str]:
+    """What the harness's tools answered."""
+    return [str(m["content"]) for m in trajectory.messages if m["role"] == "tool"]
+
+
+def ended_with(trajectory: Trajectory, reward: float) -> bool:
+    """Whether it came to its own end and was graded so; fails with what it says of itself, where not."""
+    assert (trajectory.stop_reason, trajectory.error) == (StopReason.COMPLETED, "")
+    assert trajectory.grade is not None
+    assert trajectory.grade.reward == reward, (trajectory.id, trajectory.grade.detail, told(trajectory))
+    return True
 
 
 def conserves(trajectory: Trajectory) -> bool:
