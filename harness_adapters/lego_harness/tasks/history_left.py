@@ -45,8 +45,8 @@ async def require_no_clones(sandbox: Sandbox, task: Task, given: Mapping[str, by
         if _object(path) not in fixtures:
             raise SetupError(
                 f"{_source(wanted)}: brings {one_line(path)}, which may hold the project's future: expected no git "
-                "objects; take the clone out, or remove its .git (an image is built anew: environment/Dockerfile "
-                "with FROM it and RUN rm -rf)"
+                "objects; take the clone out, or remove its .git (of an image by an environment/Dockerfile, in place of "
+                "docker_image, with the lines FROM and RUN rm -rf)"
             )
     if clean and not looked.stdout:
         clean.parent.mkdir(parents=True, exist_ok=True)
