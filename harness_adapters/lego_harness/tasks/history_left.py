@@ -80,7 +80,7 @@ def _source(wanted: Surroundings) -> str:
 
 def _object(path: str) -> str:
     """What git calls it: `ab/cdef…`, `pack/pack-….pack`."""
-    return path[path.rindex("objects/") :]
+    return path.rpartition("objects/")[2]
 
 
 def _program() -> bytes:
