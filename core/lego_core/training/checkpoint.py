@@ -82,7 +82,9 @@ def load_checkpoint(
         state = json.loads((directory / "state.json").read_text())
         shape = json.loads((directory / "shape.json").read_text())
         tensors = load_file(directory / "model.safetensors")
-        extra = torch.load(directory / "optimizer.pt", weights_only=True, map_location="cpu")
+        # Ranks of one machine share what they read of a file that each needs a part of.
+        mapped = ranks.size > 1
+        extra = torch.load(directory / "optimizer.pt", weights_only=True, map_location="cpu", mmap=mapped)
     except Exception as error:  # a damaged archive raises whatever its bytes happen to mean
         raise CheckpointError(f"checkpoint {directory} cannot be read: {error}") from error
     _require_same_model(directory, shape, shape_of(model))

@@ -46,14 +46,14 @@ def whole_optimizer_state(model: Policy, optimizer: torch.optim.Optimizer, ranks
 def load_optimizer_state(
     model: Policy, optimizer: torch.optim.Optimizer, stored: dict[str, Any], ranks: Ranks
 ) -> None:
-    """The way back."""
+    """The way back; of several ranks nothing of `stored`, which may be mapped from a file, is kept."""
     if ranks.size == 1:
         optimizer.load_state_dict(stored)
         return
     for index, (name, parameter) in enumerate(model.named_parameters()):
         entries = stored["state"].get(index, {})
         optimizer.state[parameter] = {
-            key: _shard(name, value, parameter, ranks) if value.ndim else value
+            key: (_shard(name, value, parameter, ranks) if value.ndim else value).clone()
             for key, value in entries.items()
         }
 

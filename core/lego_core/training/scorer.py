@@ -71,7 +71,9 @@ def load_scorer(
     `packed`: its batches come as paths. `checkpointed`: a layer's activations are computed again in
     backward, so that only its input is kept.
     """
-    model = load_policy(model_dir, dtype=dtype, device=device, experts=experts)
+    # Sharding moves each rank's part by itself: the whole, in fp32, need not fit one GPU.
+    first = device if ranks.size == 1 else torch.device("cpu")
+    model = load_policy(model_dir, dtype=dtype, device=first, experts=experts)
     mixing = install_paths(model, ranks.context) if packed else Mixing()
     if checkpointed:
         for layer in model.model.layers:

@@ -83,3 +83,24 @@ def test_so_are_those_that_the_model_cannot_have(tmp_path, layout, message):
         load_scorer(
             model, dtype=torch.float32, device=cpu, experts="eager", temperature=1.0, packed=True, ranks=ranks
         )
+
+
+@pytest.mark.parametrize(("size", "kind"), [(1, "meta"), (3, "cpu")])
+def test_a_model_that_is_to_be_sharded_is_not_moved_to_one_device_first(tmp_path, monkeypatch, size, kind):
+    """The meta device stands for a GPU, into which the whole need not fit."""
+    seen = []
+
+    def sharded(model, ranks):
+        seen.append({p.device.type for p in model.parameters()})
+
+    monkeypatch.setattr("lego_core.training.scorer.Sharded", sharded)
+    scorer = load_scorer(
+        build_random_model(tmp_path, hidden=32),
+        dtype=torch.float32,
+        device=torch.device("meta"),
+        experts="grouped_mm",
+        temperature=1.0,
+        ranks=Ranks(size=size),
+    )
+    assert {p.device.type for p in scorer.model.parameters()} == {kind}
+    assert seen == ([{kind}] if size > 1 else [])
