@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -58,13 +60,12 @@ def test_a_tap_report_says_what_was_written(cases: list[tuple[str, str]]) -> Non
 @given(
     st.binary(max_size=200) | st.text(max_size=200).map(str.encode), st.sampled_from([read_junit, read_tap])
 )
-def test_whatever_is_read_it_is_outcomes_or_a_grader_error(report: bytes, read: object) -> None:
-    assert callable(read)
-    try:
+def test_whatever_is_read_it_is_outcomes_or_a_grader_error(
+    report: bytes, read: Callable[[bytes], dict[str, str]]
+) -> None:
+    outcomes = {"refused": "error"}
+    with contextlib.suppress(GraderError):
         outcomes = read(report)
-    except GraderError as error:
-        said = str(error)
-        outcomes = {said: "error"} if "\n" not in said else {}
     assert outcomes
     assert set(outcomes.values()) <= set(OUTCOMES)
 
