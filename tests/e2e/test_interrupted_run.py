@@ -41,7 +41,9 @@ def test_a_killed_run_that_is_resumed_trains_every_rollout_once(
 
 
 def test_a_killed_engine_is_started_again_and_the_run_goes_on_to_its_end(tmp_path: Path) -> None:
-    program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
+    # On a loaded machine an engine takes longer to start than the quickstart lets a rollout last.
+    changes = SMALLER | {"rollout__max_seconds": 600}
+    program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **changes), tmp_path)
     wait_for_trajectories(program, tmp_path, 1)
     (engine,) = [pid for pid in descendants(program.pid) if "EngineCore" in command(pid)]
     os.kill(engine, signal.SIGKILL)
