@@ -108,8 +108,10 @@ async def test_a_rollout_that_is_done_again_does_not_change_what_the_steps_behin
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_staleness: int
 ) -> None:
     """Their rollouts are stored already, and are those of the tasks that were drawn then."""
-    sections = controller_program.example_recipe(max_staleness).model_dump(include={"rollout", "eval"})
-    rarely = recipe(train={"steps": STEPS, "checkpoint_every": 5}, **sections)
+    rollout = controller_program.example_recipe(max_staleness).rollout.model_dump()
+    rarely = recipe(
+        train={"steps": STEPS, "checkpoint_every": 5}, rollout=rollout, eval={"num_tasks": 6, "every": 0}
+    )
     monkeypatch.setattr(controller_program, "example_recipe", lambda _: rarely)
     await run(tmp_path / "whole", FailingOnce(bad=()))
     with pytest.raises(asyncio.CancelledError):

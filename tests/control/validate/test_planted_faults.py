@@ -243,11 +243,11 @@ async def test_as_many_ranks_and_engines_as_gpus_pass(world: World, monkeypatch:
     world.sections["train"] = {"num_ranks": 2, "expert_parallel": 2}
     config = {"hidden_size": 64, "vocab_size": 512, "num_local_experts": 6}
     (world.model / "config.json").write_text(json.dumps(config))
-    assert (await world.run("paths", "ranks"))["ranks"].evidence == "2 trainer ranks and 1 engines on 3 GPUs"
+    assert (await world.run("paths", "ranks"))["ranks"].evidence == "trainer ranks: 2, engines: 1, on 3 GPUs"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
     assert (await world.run("paths", "ranks"))["ranks"].status is Status.FAILED
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    assert (await world.run("paths", "ranks"))["ranks"].evidence == "3 ranks on the CPU"
+    assert (await world.run("paths", "ranks"))["ranks"].evidence == "trainer ranks: 2, engines: 1, on the CPU"
 
 
 @pytest.mark.parametrize("name", NUMERIC)

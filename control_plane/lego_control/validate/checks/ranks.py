@@ -19,4 +19,5 @@ def run(ground: Ground) -> str:
     except UsageError as error:
         told, _, remedy = str(error).partition(": ")
         raise Broken(told, remedy) from None
-    return f"{train.num_ranks} trainer ranks and {engines} engines on {num_gpus or 'no'} GPUs"
+    where = f"{num_gpus} GPUs" if num_gpus else "the CPU"
+    return f"trainer ranks: {train.num_ranks}, engines: {engines}, on {where}"
