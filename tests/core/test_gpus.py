@@ -18,9 +18,7 @@ from tests.support.runs import recipe
 
 
 def _recipe(ranks: int, replicas: int, evaluation: int) -> Any:
-    return recipe(
-        train={"num_ranks": ranks}, engine={"replicas": replicas}, eval={"engines": evaluation}
-    )
+    return recipe(train={"num_ranks": ranks}, engine={"replicas": replicas}, eval={"engines": evaluation})
 
 
 @pytest.mark.parametrize(

@@ -143,9 +143,7 @@ async def test_an_engine_that_hangs_is_waited_for_through_the_publishes_a_call_m
     def never(_: Any) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()
 
-    actor = SimpleNamespace(
-        generate=SimpleNamespace(remote=never), abort=SimpleNamespace(remote=said.append)
-    )
+    actor = SimpleNamespace(generate=SimpleNamespace(remote=never), abort=SimpleNamespace(remote=said.append))
     hung = RayEngine(actor=actor, timeout_s=0.01, folder=Path(), max_cuts=2)
     with pytest.raises(EngineError, match=r"no answer from the engine within 5 engine\.timeout_s = 0\.05 s"):
         await hung.generate(request("hung"))
