@@ -65,7 +65,7 @@ async def test_what_is_no_label_is_refused(tmp_path: Path, typed: str) -> None:
     async with watched(run, (140, 45), allow_control=True) as hand:
         await hand.press("4")
         page = hand.app.page
-        assert "nothing was labelled" in page.label(typed, exclude=False)  # type: ignore[attr-defined]
+        assert "nothing was labelled" in page.label(typed, exclude=False)  # type: ignore[attr-defined] (the screen at hand is known to the test only)
     assert read_labels(run) == []
 
 

@@ -16,12 +16,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lego_core.inference.call_sample import as_sample
 from lego_core.inference.pool import EnginePool, Replica
 from lego_core.together import together
 from lego_core.types import Sample
 from lego_harness.errors import EngineError
 from lego_harness.proxy.patience import PatientEngine
-from lego_harness.types import GenerateRequest, Generation, Sampling
+from lego_harness.types import GenerateRequest, Sampling
 
 CONTEXT, SAMPLED = 40, 16
 MAX_MEAN_ERROR = {"float32": 1e-3, "bfloat16": 0.2}
@@ -59,7 +60,7 @@ class ProbedEngines:
     async def _prove(self, engine: Replica, version: int) -> None:
         request = self._request(version)
         reply = await PatientEngine(engine).generate(request)
-        scored = await self.scorer.score(as_sample(request, reply))
+        scored = await self.scorer.score(as_sample(request, reply, advantage=0.0))
         error = float(np.abs(reply.logprobs - scored).mean())
         bound = MAX_MEAN_ERROR[self.dtype]
         if reply.policy_version != version or not error <= bound:
@@ -77,22 +78,3 @@ class ProbedEngines:
             sampling=Sampling(temperature=self.temperature, max_tokens=SAMPLED, seed=version),
             stop_ids=(),
         )
-
-
-def as_sample(request: GenerateRequest, reply: Generation) -> Sample:
-    """A call as the trainer sees it, its routes replayed."""
-    n, m = len(request.context_ids), len(reply.ids)
-    logprobs = np.zeros(n + m, np.float32)
-    logprobs[n:] = reply.logprobs
-    routes = reply.routes
-    if routes is not None:
-        last = np.full((1, *routes.shape[1:]), -1, routes.dtype)
-        routes = np.concatenate([routes, last])
-    return Sample(
-        rollout_id=request.request_id,
-        ids=np.concatenate([request.context_ids, reply.ids]),
-        mask=np.arange(n + m) >= n,
-        rollout_logprobs=logprobs,
-        advantage=0.0,
-        routes=routes,
-    )

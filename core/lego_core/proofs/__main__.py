@@ -57,9 +57,10 @@ async def _prove(recipe: Recipe, scratch: Path, tell) -> None:  # type: ignore[n
 
 
 async def _engine(recipe: Recipe, model_dir: Path, kind: str, reason: str, tell):  # type: ignore[no-untyped-def]
+    from lego_core.inference.call_sample import as_sample
     from lego_core.inference.engine import EngineSpec, VllmEngine
     from lego_core.inference.torch_engine import TorchEngine
-    from lego_core.proofs.engine import as_sample, ask, failed_start, prove_answers
+    from lego_core.proofs.engine import ask, failed_start, prove_answers
 
     spec = EngineSpec(model_dir=model_dir, config=recipe.engine, routes=recipe.train.routing_replay)
     engine = VllmEngine(spec) if kind == "vllm" else TorchEngine(spec)
@@ -76,7 +77,7 @@ async def _engine(recipe: Recipe, model_dir: Path, kind: str, reason: str, tell)
     told = prove_answers(calls, replies, model_dir=model_dir, wants_routes=wants_routes)
     tell(Told(name=told.name, status=told.status, evidence=f"{told.evidence} ({reason})", remedy=told.remedy))
     tell(Told(name="weight_sync", status="passed", evidence="pushed weights answer, and only when pushed"))
-    return [as_sample(call, reply) for call, reply in zip(calls, replies, strict=True)]
+    return [as_sample(call, reply, advantage=1.0) for call, reply in zip(calls, replies, strict=True)]
 
 
 def _trainer(recipe: Recipe, model_dir: Path, samples: Sequence, scratch: Path, tell) -> None:  # type: ignore[no-untyped-def,type-arg]

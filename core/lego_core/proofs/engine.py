@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from lego_core.proofs.told import Told
-from lego_core.types import Sample
 from lego_harness.errors import EngineError
 from lego_harness.proxy.upstream import Engine
 from lego_harness.types import GenerateRequest, Generation, Sampling
@@ -76,25 +75,6 @@ def _wrong(
     if found != (n + m - 1, *shape):
         return f"routes {found} for {n} + {m} ids, expected {(n + m - 1, *shape)}"
     return "routes are missing on some positions" if (reply.routes == -1).any() else ""
-
-
-def as_sample(call: GenerateRequest, reply: Generation) -> Sample:
-    """A call and its answer as one sample; the last position has no route."""
-    n, m = len(call.context_ids), len(reply.ids)
-    logprobs = np.zeros(n + m, np.float32)
-    logprobs[n:] = reply.logprobs
-    routes = None
-    if reply.routes is not None:
-        last = np.full((1, *reply.routes.shape[1:]), -1, reply.routes.dtype)
-        routes = np.concatenate([reply.routes, last])
-    return Sample(
-        rollout_id=call.request_id,
-        ids=np.concatenate([call.context_ids, reply.ids]),
-        mask=np.arange(n + m) >= n,
-        rollout_logprobs=logprobs,
-        advantage=1.0,
-        routes=routes,
-    )
 
 
 def failed_start(error: EngineError) -> list[Told]:

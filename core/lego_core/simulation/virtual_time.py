@@ -32,6 +32,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.now_s
 
 
+# DefaultSelector is a name for whichever selector the platform has, which no checker takes for a class.
 class _Jump(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()

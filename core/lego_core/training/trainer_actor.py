@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import ray
 from numpy.typing import NDArray
-from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]
+from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage] (documented, not in __all__)
 
 from lego_core.training.ranks import ALONE, Ranks, join_ranks
 from lego_core.training.trainer import Trainer, TrainerSpec

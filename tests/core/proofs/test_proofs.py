@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from lego_core.config import EngineConfig, TrainConfig
+from lego_core.inference.call_sample import as_sample
 from lego_core.inference.engine import EngineSpec
 from lego_core.inference.torch_engine import TorchEngine
 from lego_core.proofs import trainer as proofs
-from lego_core.proofs.engine import as_sample, ask, failed_start, prove_answers
+from lego_core.proofs.engine import ask, failed_start, prove_answers
 from lego_core.training.trainer import Trainer, TrainerSpec
 from lego_core.types import Sample
 from lego_harness.errors import EngineError
@@ -41,7 +42,7 @@ def answers(model_dir: Path) -> tuple[list[GenerateRequest], list[Generation]]:
 
 @pytest.fixture
 def samples(answers: tuple[list[GenerateRequest], list[Generation]]) -> list[Sample]:
-    return [as_sample(call, reply) for call, reply in zip(*answers, strict=True)]
+    return [as_sample(call, reply, advantage=1.0) for call, reply in zip(*answers, strict=True)]
 
 
 @pytest.fixture
