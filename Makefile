@@ -1,5 +1,7 @@
 # Every target sets up what it needs first. ARGS are handed on: make quickstart ARGS="--seed 1"
 PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest
+# On all cores in the order of collection, which puts tests with real parts last (tests/conftest.py).
+PARALLEL := -n auto --dist loadgroup --no-loadscope-reorder
 
 .PHONY: setup quickstart test check lint soak clean
 
@@ -10,10 +12,10 @@ quickstart: setup ## train the tiny policy until it visibly learns
 	@.venv/bin/lego quickstart $(ARGS)
 
 test: setup ## everything but soak and gpu; docker tests where an engine answers
-	@$(PYTEST) -m "not soak and not gpu" $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m "not soak and not gpu" $(ARGS)
 
 check: lint ## five minutes at most: lint, types, contracts, fast tests
-	@$(PYTEST) -n auto -m "not slow and not docker and not soak and not gpu" $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m "not slow and not docker and not soak and not gpu" $(ARGS)
 
 lint: setup
 	@.venv/bin/ruff check .

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Generator
 
 import pytest
 
@@ -16,7 +17,23 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Tests with real parts look at the whole machine (what is left running, what lies in its temporary
+    folder), so they come behind the others and one after another, however many workers there are."""
+    _require_an_engine(items)
+    for item in items:
+        if _has_real_parts(item):
+            item.add_marker(pytest.mark.xdist_group("real"))
+    yield
+    items.sort(key=_has_real_parts)
+
+
+def _has_real_parts(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("slow", "docker", "soak", "gpu"))
+
+
+def _require_an_engine(items: list[pytest.Item]) -> None:
     """`LEGO_REQUIRE_DOCKER=1` (CI, which starts an engine) turns a missing engine into failures."""
     needing = [item for item in items if item.get_closest_marker("docker")]
     if not needing or os.environ.get("LEGO_REQUIRE_DOCKER") or _engine_answers():

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 SMALL = {
-    "train.steps": 3,
+    "train.steps": 2,
     "rollout.groups_per_step": 3,
     "rollout.group_size": 6,
     "tasks.num_train": 12,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 from dataclasses import replace
@@ -18,6 +19,7 @@ from lego_core.inference.engine import EngineSpec
 from lego_core.inference.ray_engine import start_engine
 from lego_core.training.trainer import Trainer, TrainerSpec
 from lego_harness.errors import EngineError
+from lego_harness.types import token_versions
 from tests.support.engine_samples import as_sample, native_routes, request, sample_many
 from tests.support.tiny_model import build_random_model
 
@@ -160,11 +162,33 @@ async def test_a_trainers_export_is_what_the_engine_then_computes(engine, model_
     assert metrics.mean_abs_dlogp <= 1e-4
 
 
-async def test_calls_that_arrive_during_a_publish_belong_to_the_new_version(engine, model_dir):
-    publish = asyncio.create_task(engine.publish(model_dir / "model.safetensors", 21))
-    calls = [asyncio.create_task(engine.generate(request(f"during{i}", sampled=5))) for i in range(20)]
-    await publish
-    assert {(await call).policy_version for call in calls} == {21}
+async def test_every_token_sampled_around_a_publish_is_of_the_version_it_names(engine, model_dir, tmp_path):
+    """Which of two calls sent at once the engine sees first is nobody's promise; what it says of each is."""
+    changed = perturbed_copy(model_dir, tmp_path / "changed")
+    await engine.publish(model_dir / "model.safetensors", 20)
+    publish = asyncio.create_task(engine.publish(changed / "model.safetensors", 21))
+    lanes = await asyncio.gather(*[_ask_until(publish, engine, f"lane{i}") for i in range(10)])
+    late = request("late", sampled=5)
+    pairs = [*itertools.chain(*lanes), (late, await engine.generate(late))]
+    assert set(_versions(pairs[-1][1]).tolist()) == {21}
+    for call, reply in pairs:
+        for version, folder in ((20, model_dir), (21, changed)):
+            wanted = reference_logprobs(folder, call.context_ids, reply.ids)
+            of_version = _versions(reply) == version
+            assert np.abs(reply.logprobs - wanted)[of_version].max(initial=0.0) < 1e-4
+
+
+def _versions(reply):
+    return token_versions(reply.versions, reply.policy_version, len(reply.ids))
+
+
+async def _ask_until(publish, engine, name):
+    """One call after another as long as the publish runs."""
+    pairs = []
+    while not publish.done():
+        call = request(f"{name}.{len(pairs)}", sampled=5)
+        pairs.append((call, await engine.generate(call)))
+    return pairs
 
 
 async def test_a_call_that_publishes_cut_goes_on_and_every_token_is_its_own_versions(
