@@ -1,6 +1,6 @@
 """Runs hidden tests inside a grading sandbox and reports over a protocol. Stands alone: stdlib + pytest.
 
-    host ──job, nonce, job, nonce …──▶ parent ──fork──▶ child: pytest over hidden tests + canaries
+    host ──files, job, nonce, job …──▶ parent ──fork──▶ child: pytest over hidden tests + canaries
     host ◀──nonce + one JSON line───── parent ◀──pipe── child
 
 The parent never imports a line of the agent's. It reads a job only after every process of the job
@@ -51,11 +51,14 @@ Fingerprint = dict[tuple[str, ...], tuple[object, object]]
 
 
 def main() -> None:
-    """`runner.py TOOLCHAIN`; stdin holds {jobs, restore}, then each job and its nonce, sizes first."""
+    """`runner.py TOOLCHAIN`; stdin holds {files, jobs, restore}, then each file's absolute path and content,
+    then each job and its nonce, sizes first."""
     here = str(Path(__file__).resolve().parent)
     sys.path[:] = [sys.argv[1], *(path for path in sys.path if path not in ("", here))]
     _import_pytest()
     order = json.loads(_read_message())
+    for _ in range(order["files"]):
+        _write(Path(os.fsdecode(_read_message())), _read_message())
     _prctl(_PR_SET_DUMPABLE, 0)  # /proc of this process is closed to the children from here on
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # what they leave running is ours to end
     backup = _copy_of(order["restore"])
@@ -84,13 +87,18 @@ def _read_message() -> bytes:
 
 
 def _read_exactly(size: int) -> bytes:
-    data = b""
+    data = bytearray()
     while len(data) < size:
         chunk = os.read(0, size - len(data))
         if not chunk:
             sys.exit("the grader's input ended early")
         data += chunk
-    return data
+    return bytes(data)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
 
 
 def _say(line: str) -> None:

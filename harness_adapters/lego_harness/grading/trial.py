@@ -8,6 +8,7 @@ GraderError, everything after it is charged to the code under test.
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,6 +29,7 @@ from lego_harness.sandbox.base import (
     SandboxBackend,
     SandboxSpec,
 )
+from lego_harness.sandbox.workspace import checked_path
 from lego_harness.tasks.surroundings import surrounded
 from lego_harness.types import Task
 
@@ -98,14 +100,11 @@ async def run_trial(
     `files` as they were, whatever the job before did to them.
     """
     nonces = [secrets.token_hex(16) for _ in jobs]
-    restore = WORKSPACE if len(jobs) > 1 and not all(job.tree for job in jobs) else ""
-    stdin = _message(json.dumps({"jobs": len(jobs), "restore": restore}))
-    for job, nonce in zip(jobs, nonces, strict=True):
-        stdin += _message(json.dumps(asdict(job))) + _message(nonce)
     timeout_s = sum(job.timeout_s for job in jobs) + _GRACE_S
     argv = ["-s", "-B", _RUNNER, _TOOLCHAIN]
-    spec = _spec(files, label, tests)
+    spec = _spec(label, tests)
     try:
+        stdin = _stdin(files, jobs, nonces)
         spec = await surrounded(spec, task) if task else spec
         async with backend.open(spec) as sandbox:
             python = ["sh", "-c", _ANY_PYTHON, "sh"] if spec.image or spec.context else ["python3"]
@@ -115,18 +114,25 @@ async def run_trial(
     return _verdicts(result, nonces)
 
 
-def _spec(files: Mapping[str, bytes], label: str, tests: Mapping[str, Path]) -> SandboxSpec:
+def _stdin(files: Mapping[str, bytes], jobs: Sequence[Job], nonces: Sequence[str]) -> bytes:
+    """What the runner reads. The files travel with it, since everything that is executed in a container costs
+    its engine a tenth of a second; raises SetupError for bad paths."""
+    restore = WORKSPACE if len(jobs) > 1 and not all(job.tree for job in jobs) else ""
+    said = [json.dumps({"files": len(files), "jobs": len(jobs), "restore": restore}).encode()]
+    for name, content in files.items():
+        said += os.fsencode(WORKSPACE / checked_path(name)), content
+    for job, nonce in zip(jobs, nonces, strict=True):
+        said += json.dumps(asdict(job)).encode(), nonce.encode()
+    return b"".join(part for data in said for part in (b"%010d" % len(data), data))
+
+
+def _spec(label: str, tests: Mapping[str, Path]) -> SandboxSpec:
     mounts = [
         Mount(source=Path(runner.__file__), target=_RUNNER),
         Mount(source=toolchain(), target=_TOOLCHAIN),
     ]
     mounts += [Mount(source=folder.resolve(), target=target) for target, folder in tests.items()]
-    return SandboxSpec(phase=Phase.GRADE, files=files, label=label, mounts=tuple(mounts), limits=_LIMITS)
-
-
-def _message(text: str) -> bytes:
-    data = text.encode()
-    return b"%010d" % len(data) + data
+    return SandboxSpec(phase=Phase.GRADE, files={}, label=label, mounts=tuple(mounts), limits=_LIMITS)
 
 
 def _verdicts(result: ExecResult, nonces: Sequence[str]) -> list[Verdict]:

@@ -8,6 +8,7 @@ only places that can be written are sized. Calls nothing.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from docker.types import Mount as DockerMount
@@ -47,8 +48,7 @@ def described(spec: SandboxSpec, *, runtime: str | None = None, network: str = "
         "init": True,
         "user": _KEEPER,
         "labels": labels(spec.label),
-        "network_mode": network,
-        **({} if network.startswith("container:") else {"hostname": "sandbox"}),
+        **_network(network, runtime),
         **({"runtime": runtime} if runtime else {}),
         "read_only": True,
         "cap_drop": ["ALL"],
@@ -58,7 +58,7 @@ def described(spec: SandboxSpec, *, runtime: str | None = None, network: str = "
         "memswap_limit": memory,
         "nano_cpus": int(limits.cpus * 1e9),
         "tmpfs": {WORKSPACE: room, "/tmp": room.replace("0755", "1777"), _HOME: room},
-        "mounts": _mounts(spec),
+        "mounts": _mounts(spec) + _hosts(network, runtime),
         "working_dir": WORKSPACE,
         "environment": {
             "HOME": _HOME,
@@ -67,6 +67,25 @@ def described(spec: SandboxSpec, *, runtime: str | None = None, network: str = "
             "TERM": "dumb",
         },
     }
+
+
+def _network(network: str, runtime: str | None) -> dict[str, Any]:
+    if network.startswith("container:"):
+        return {"network_mode": network}
+    return {"network_mode": network, "network_disabled": _has_own(network, runtime), "hostname": "sandbox"}
+
+
+def _has_own(network: str, runtime: str | None) -> bool:
+    """Where there is to be no network, the new namespace that the default runtime makes is enough, loopback
+    included; to prepare one itself the engine would run itself twice more for each container."""
+    return network == "none" and runtime is None
+
+
+def _hosts(network: str, runtime: str | None) -> list[DockerMount]:
+    """Names that the engine leaves out when it does not prepare the network."""
+    if not _has_own(network, runtime):
+        return []
+    return [DockerMount("/etc/hosts", str(Path(__file__).with_name("hosts")), type="bind", read_only=True)]
 
 
 def _require_room(limits: Limits) -> None:
