@@ -10,11 +10,23 @@ from collections.abc import Generator
 
 import pytest
 
+MOST_WORKERS = 8
+"""About a gigabyte each, which they keep until the last test has ended."""
+
 
 def pytest_configure() -> None:
     # A shell's background job ignores SIGINT, and so would every program that it starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """`-n auto`: of the cores that we may use, where xdist counts those of the whole machine. Each worker imports
+    everything the tests do."""
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None  # xdist reads it
+    return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -377,7 +377,7 @@ JSON = st.recursive(
 COLUMNS = ("instance_id", "repo", "base_commit", "problem_statement", "patch", "test_patch", "FAIL_TO_PASS")
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(JSON | st.fixed_dictionaries(dict.fromkeys(COLUMNS, JSON)))
 def test_whatever_a_row_is_it_is_an_instance_or_a_usage_error(anything: Any) -> None:
     wanted = None

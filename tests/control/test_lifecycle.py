@@ -17,6 +17,7 @@ from lego_core.store import RunReader, RunStatus
 from lego_core.store.mailbox import Asked, requests
 from tests.control.operated import operated_run
 
+pytestmark = pytest.mark.xdist_group("launches")  # see tests/core/test_leftovers.py
 ROOT = Path(__file__).parents[2]
 START = """
 import sys

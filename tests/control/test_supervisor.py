@@ -15,6 +15,7 @@ import pytest
 
 from lego_core.store import RunReader, RunStatus, newest_run
 
+pytestmark = pytest.mark.xdist_group("launches")  # see tests/core/test_leftovers.py
 ROOT = Path(__file__).parents[2]
 SUPERVISE = """
 import sys

@@ -44,6 +44,7 @@ def test_too_few_gpus_are_refused_with_the_count(wanted: tuple[int, int, int], n
         gpu_share(_recipe(*wanted), num_gpus)
 
 
+@pytest.mark.xdist_group("launches")  # see test_leftovers.py
 def test_a_run_without_enough_gpus_does_not_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,8 @@ from lego_core.leftovers import MARK, end_leftovers, mark_this_launch
 from lego_harness.sandbox import ownership
 from tests.support.processes import signature_of_the_dead
 
+# The end of any launch puts away what dead ones left on the whole machine, and so what another test has planted.
+pytestmark = pytest.mark.xdist_group("launches")
 NOT_SURELY_DEAD = {
     "living": ownership.me(),
     "out of sight": "/".join([ownership.me().split("/")[0], "pid:[1]", "4194303", "1"]),

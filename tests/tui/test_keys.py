@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.widgets import Input
 
 from lego_core.store import RunWriter
 from lego_core.store.mailbox import Asked, requests
@@ -143,7 +144,10 @@ async def test_help_comes_from_everywhere_and_goes_back_there(demo: Path) -> Non
 async def test_the_palette_goes_to_a_screen_by_name(demo: Path) -> None:
     async with watched(demo, (100, 30)) as hand:
         await hand.pilot.press("ctrl+p")
-        await hand.pilot.pause(0.2)
+        for _ in range(300):
+            await hand.pilot.pause(0.02)
+            if isinstance(hand.app.focused, Input):
+                break
         await hand.pilot.press(*"pool")
         for _ in range(300):
             await hand.pilot.pause(0.02)

@@ -77,8 +77,7 @@ def standing(label: str | None = None) -> list[Standing]:
             created=_created(folder),
         )
         for parent in parents
-        if parent.is_dir()
-        for folder in sorted(parent.iterdir())
+        for folder in _sandboxes_below(parent)
     ]
 
 
@@ -89,6 +88,12 @@ async def reap(label: str | None = None) -> int:
         with contextlib.suppress(FileNotFoundError):  # another reaper was there
             await remove_folder(folder)
     return len(left)
+
+
+def _sandboxes_below(label: Path) -> list[Path]:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # the run's last one was just removed
+        return sorted(label.iterdir())
+    return []
 
 
 def _created(folder: Path) -> float:

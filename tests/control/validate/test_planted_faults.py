@@ -258,6 +258,7 @@ async def test_what_the_core_cannot_prove_is_told_by_its_check_alone(name: str, 
     assert failed == {name}
 
 
+@pytest.mark.xdist_group("launches")  # see tests/core/test_leftovers.py
 async def test_a_process_that_a_dead_launch_left_is_found(world: World) -> None:
     with _left_behind():
         outcomes = await world.run("leftovers")

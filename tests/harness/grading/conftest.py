@@ -1,4 +1,4 @@
-"""Gradings for real, in bubblewrap, with a cache folder of the session's own."""
+"""Gradings for real, in bubblewrap, with a cache folder of their own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from tests.support.repair_task import repair_task
 from tests.support.sandboxes import BACKENDS, backend_called, unique_label
 
 
-@pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+@pytest.fixture(scope="session")
+def cache_of_gradings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(cache_of_gradings: Path) -> Iterator[None]:
+    """Of this folder's modules only: tests of others that run behind them have harnesses in the real one."""
     with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("cache")
-        patch.setenv("LEGO_CACHE", str(folder))
-        yield folder
+        patch.setenv("LEGO_CACHE", str(cache_of_gradings))
+        yield
 
 
 @pytest.fixture(params=BACKENDS)
