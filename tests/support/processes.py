@@ -8,6 +8,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -41,6 +42,11 @@ def signature_of_the_dead() -> str:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     said = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
     return said.stdout.decode().strip()
+
+
+def left_running(before: Iterable[int], *, within_s: float = 60.0) -> list[str]:
+    """Commands of this process's descendants that were not there `before` and do not end within that time."""
+    return Watch(sorted({*descendants(os.getpid())} - {*before})).survivors(within_s=within_s)
 
 
 class Watch:

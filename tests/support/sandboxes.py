@@ -30,7 +30,7 @@ def guards_of(pid: int) -> list[int]:
         with contextlib.suppress(OSError):  # it ended meanwhile
             if b"\0lego-guard\0" in (process / "cmdline").read_bytes():
                 owner = (process / "environ").read_text().partition("LEGO_OWNED=")[2].partition("\0")[0]
-                found += [int(process.name)] if owner.split("/")[2] == str(pid) else []
+                found += [int(process.name)] if owner.split("/")[2:3] == [str(pid)] else []
     return found
 
 
