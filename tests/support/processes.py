@@ -65,7 +65,9 @@ class Watch:
         alive: list[str] = []
         for pid, fd in self._fds.items():
             left = max(0.0, deadline - time.monotonic())
-            if not select.select([fd], [], [], left)[0]:
+            ended = select.poll()  # `select` itself takes no handle above 1023
+            ended.register(fd, select.POLLIN)
+            if not ended.poll(1000 * left):
                 alive.append(self.commands[pid])
             os.close(fd)
         return alive

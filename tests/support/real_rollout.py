@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,8 +187,10 @@ class Worker:
         return trajectory
 
     def spec(self, rollout: str, **budget: Any) -> RolloutSpec:
-        task = load_task(write_task(self._folder / "ops-0001", self.synth, split="train"))
+        """The budget alone says how long it may last: the task itself, which may say less, is told the same."""
         limits = {"max_turns": 8, "max_tokens": 8192, "max_seconds": 90.0, **budget}
+        task = load_task(write_task(self._folder / "ops-0001", self.synth, split="train"))
+        task = replace(task, agent_timeout_s=limits["max_seconds"])
         sampling = Sampling(max_tokens=1024, seed=1)
         return RolloutSpec(id=rollout, task=task, epoch=0, sampling=sampling, budget=Budget(**limits))
 
