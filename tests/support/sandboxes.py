@@ -11,6 +11,7 @@ import pytest
 
 from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.sandbox.choose import choose_backend
+from tests.support.processes import Watch
 
 BACKENDS = ["bubblewrap", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])]
 
@@ -46,6 +47,10 @@ class Sleeper:
         return [
             int(entry.parent.name) for entry in Path("/proc").glob("[0-9]*/cmdline") if self._is_in(entry)
         ]
+
+    def survivors(self) -> list[str]:
+        """Those that nobody has killed: one that was may have to wait for a core to die on."""
+        return Watch(self.running()).survivors(within_s=10)
 
     async def started(self, count: int = 1) -> None:
         """Until `count` of them run."""
