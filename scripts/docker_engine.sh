@@ -60,9 +60,9 @@ start() {
          "log-driver": "none"}' >"$state/engine.json"
   setsid tini -s -- "${BASH_SOURCE[0]}" keep-alive </dev/null >/dev/null 2>&1 9>&- &
   echo $! >"$state/supervisor.pid"
-  for _ in $(seq 300); do answers && return; sleep 0.1; done
+  for _ in $(seq 1200); do answers && return; sleep 0.1; done
   tail -n 3 "$state/engine.log" >&2
-  fail "the engine did not answer within 30 s; see $state/engine.log"
+  fail "the engine did not answer within two minutes; see $state/engine.log"
 }
 
 sources() { # this machine's own Debian or Ubuntu sources
@@ -93,7 +93,7 @@ stop() {
   pid=$(cat "$state/supervisor.pid" 2>/dev/null) || fail "no engine was started here"
   docker ps -aq --filter label=lego.run | xargs -r docker rm -f >/dev/null || true
   kill -TERM "$(cat "/proc/$pid/task/$pid/children" | tr -d ' ')" 2>/dev/null || true
-  for _ in $(seq 200); do [ -e "/proc/$pid/exe" ] || break; sleep 0.1; done
+  for _ in $(seq 600); do [ -e "/proc/$pid/exe" ] || break; sleep 0.1; done
   # An engine that crashed left mounts behind: its own data, network namespaces; the deepest goes first.
   local mount
   while read -r mount; do umount "$mount" 2>/dev/null || true; done \

@@ -90,7 +90,8 @@ async def _rollouts(
 
     async def run_some() -> None:
         for number in waiting:
-            trajectory = await worker.runner.run(worker.spec(f"s1.g0.r{number}"))
+            spec = worker.spec(f"s1.g0.r{number}", max_seconds=300.0)  # an engine may be away for long
+            trajectory = await worker.runner.run(spec)
             ended.append(trajectory)
 
     killing = asyncio.create_task(_kill(engine, kinds, random.Random(seed)))
@@ -134,7 +135,7 @@ def _require_sound(ended: Sequence[Trajectory], engine: OwnEngine) -> None:
 def _until_clean(engine: OwnEngine) -> None:
     """Nothing that is ours is left: containers, networks, volumes, and the shims that held them."""
     engine.wait_until_whole()
-    deadline = 200
+    deadline = 1200
     while (engine.containers() or engine.pids("containerd-shim-runc-v2")) and (deadline := deadline - 1):
         signal.sigtimedwait([], 0.1)
     assert engine.containers() == []

@@ -29,16 +29,28 @@ def _sandboxes(tmp_path: Path) -> list[Path]:
 def _ended_by(number: int, tmp_path: Path) -> int:
     """The exit code of a run that gets a signal while an agent's sandbox stands."""
     process = _start(tmp_path)
+    _hold_with_a_sandbox(process, tmp_path)
+    process.send_signal(number)
+    process.send_signal(signal.SIGCONT)
+    _, said = process.communicate(timeout=200)
+    assert b"Traceback" not in said, said
+    return process.returncode
+
+
+def _hold_with_a_sandbox(process: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    """Stop the program while a sandbox stands: a running one might be about to close it."""
     deadline = time.monotonic() + 200
-    while not _sandboxes(tmp_path):
+    while True:
         assert time.monotonic() < deadline, "no sandbox was opened"
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.005)
             raise AssertionError(f"it ended by itself: {process.communicate()}")
-    process.send_signal(number)
-    _, said = process.communicate(timeout=60)
-    assert b"Traceback" not in said, said
-    return process.returncode
+        if _sandboxes(tmp_path):
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if _sandboxes(tmp_path):
+                return
+            process.send_signal(signal.SIGCONT)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

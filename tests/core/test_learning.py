@@ -16,7 +16,7 @@ from lego_core.training.trainer import TrainerSpec
 from tests.support.engine_samples import as_sample, request
 from tests.support.tiny_model import build_random_model
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
 STEPS, ROLLOUTS = 30, 32
 

@@ -13,6 +13,8 @@ from tests.support.small_run import lego, quickstart, show
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 STEPS = 3
+ENOUGH = 100
+"""Tokens: of a few that are all but certain, a correlation is one of rounding errors."""
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +62,9 @@ def test_routes_are_replayed_and_the_version_at_hand_agrees(shown: dict[str, Any
     assert at_hand, "no step trained a token of the version that it began with"
     for step in at_hand:
         assert step.by_lag["0"].mean_abs_dlogp <= 1e-5
-        assert step.pearson_r is None or step.pearson_r >= 0.999
-    assert any(step.pearson_r is not None for step in at_hand)
+    correlated = [step.pearson_r for step in at_hand if step.by_lag["0"].tokens >= ENOUGH]
+    assert correlated
+    assert all(r is not None and r >= 0.999 for r in correlated)
 
 
 def test_an_evaluation_beside_training_is_sampled_by_the_version_it_names(shown: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from lego_harness.adapters.install import CLAUDE_CODE, CODEX, MINI_SWE, OPENCODE, OPENHANDS, install
-from tests.support.processes import descendants
+from tests.support.processes import descendants, left_running
 from tests.support.real_rollout import Worker, open_worker
 
 PINNED = {harness.name: harness for harness in (MINI_SWE, CLAUDE_CODE, OPENCODE, CODEX, OPENHANDS)}
@@ -29,4 +29,4 @@ async def worker(
     async with open_worker(tmp_path_factory.mktemp("worker"), harness, backend, options) as worker:
         await worker.adapter.check()
         yield worker
-    assert set(descendants(os.getpid())) <= set(before)
+    assert left_running(before) == []

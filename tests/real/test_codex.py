@@ -35,7 +35,8 @@ async def test_a_repaired_task_is_graded_1_though_the_engine_was_away(worker: Wo
 async def test_a_command_that_goes_on_is_asked_after(worker: Worker) -> None:
     def poll(context: str) -> Mapping[str, Any]:
         (session,) = re.findall(r"session ID (\d+)", context)
-        return say("", ("write_stdin", {"session_id": int(session), "chars": "yes\n"}))
+        answer = {"session_id": int(session), "chars": "yes\n", "yield_time_ms": 30_000}  # or until it ends
+        return say("", ("write_stdin", answer))
 
     waits = say(
         "", ("exec_command", {"cmd": "read answer; echo got $answer", "yield_time_ms": 250, "tty": True})

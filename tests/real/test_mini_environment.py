@@ -26,7 +26,7 @@ def outcome(environment, command):
     except Submitted as submitted:
         return submitted.messages
 
-settings = {"timeout": 1, "env": {"PAGER": "cat -v"}}
+settings = {"timeout": 3, "env": {"PAGER": "cat -v"}}
 pairs = []
 for command in json.load(sys.stdin):
     environments = LocalEnvironment(**settings), SandboxEnvironment(prefix=[], **settings)

@@ -13,7 +13,7 @@ import pytest
 import lego_harness.adapters as adapters
 from lego_harness.adapters.install import OPENHANDS, install
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 PROGRAMS = Path(adapters.__file__).parent / "programs"
 COMPARE = Path(__file__).parents[1] / "support" / "openhands_compared.py"
@@ -165,7 +165,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         input=json.dumps(asked),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         env={
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "PYTHONPATH": str(PROGRAMS),

@@ -24,7 +24,7 @@ from lego_harness.adapters.install import CLAUDE_CODE, OPENCODE, install
 from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.render import Renderer
 from lego_harness.proxy.session import Session
-from lego_harness.types import Budget, Sampling
+from lego_harness.types import Budget, GenerateRequest, Generation, Sampling
 from tests.support.runs import recipe, step, trajectory
 from tests.support.scripted_engine import ScriptedEngine, say
 
@@ -44,11 +44,23 @@ def run(tmp_path: Path) -> Iterator[RunWriter]:
         yield writer
 
 
-async def open_session(folder: Path, replies: list[Mapping[str, Any]]) -> tuple[CaptureProxy, Session]:
+class _Titling(ScriptedEngine):
+    """Says what is written to whoever has the server's tools. The call for a title has none, and comes beside the
+    conversation, at any time."""
+
+    async def generate(self, request: GenerateRequest) -> Generation:
+        if "run_status" in self.renderer.vocabulary.decode(request.context_ids.tolist()):
+            return await super().generate(request)
+        return self.generation(request, self.renderer.encode_assistant(say("A run")))
+
+
+async def open_session(
+    folder: Path, replies: list[Mapping[str, Any]], engine: type[ScriptedEngine] = ScriptedEngine
+) -> tuple[CaptureProxy, Session]:
     """A proxy whose policy says `replies` in order."""
     bootstrap_tokenizer().save_pretrained(folder / "model")
     renderer = Renderer.load(folder / "model", max_model_len=262_144)
-    proxy = CaptureProxy(ScriptedEngine(renderer, replies), renderer, socket_dir=folder)
+    proxy = CaptureProxy(engine(renderer, replies), renderer, socket_dir=folder)
     await proxy.start()
     budget = Budget(max_turns=40, max_tokens=100_000, max_seconds=600)
     return proxy, proxy.open_session("operator", Sampling(max_tokens=2048), budget)
@@ -157,8 +169,7 @@ async def test_opencode_with_the_same_server_reads_and_is_refused_a_stop(
     install(OPENCODE)
     binary = next(OPENCODE.folder.glob("node_modules/opencode-linux-*/bin/opencode"))
     root = run.layout.root
-    first, *rest = script(root.name, "lego_")
-    proxy, session = await open_session(tmp_path, [first, first, *rest])  # one is for the title
+    proxy, session = await open_session(tmp_path, script(root.name, "lego_"), _Titling)
     serve = [
         str(Path(sys.executable).parent / "lego"),
         "mcp",

@@ -65,7 +65,7 @@ class OwnEngine:
                     return True
         return False
 
-    def wait_until_whole(self, *, within_s: float = 90.0) -> None:
+    def wait_until_whole(self, *, within_s: float = 240.0) -> None:
         """Until it runs containers again; raises TimeoutError."""
         deadline = time.monotonic() + within_s
         probe = ["docker", "run", "--rm", "--network=none", docker_engine.default_image(), "true"]

@@ -11,6 +11,7 @@ import pytest
 
 from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.sandbox.choose import choose_backend
+from tests.support.processes import Watch
 
 BACKENDS = ["bubblewrap", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])]
 
@@ -30,7 +31,7 @@ def guards_of(pid: int) -> list[int]:
         with contextlib.suppress(OSError):  # it ended meanwhile
             if b"\0lego-guard\0" in (process / "cmdline").read_bytes():
                 owner = (process / "environ").read_text().partition("LEGO_OWNED=")[2].partition("\0")[0]
-                found += [int(process.name)] if owner.split("/")[2] == str(pid) else []
+                found += [int(process.name)] if owner.split("/")[2:3] == [str(pid)] else []
     return found
 
 
@@ -46,6 +47,10 @@ class Sleeper:
         return [
             int(entry.parent.name) for entry in Path("/proc").glob("[0-9]*/cmdline") if self._is_in(entry)
         ]
+
+    def survivors(self) -> list[str]:
+        """Those that nobody has killed: one that was may have to wait for a core to die on."""
+        return Watch(self.running()).survivors(within_s=10)
 
     async def started(self, count: int = 1) -> None:
         """Until `count` of them run."""

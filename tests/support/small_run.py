@@ -13,6 +13,8 @@ SMALL = {
     "train.steps": 2,
     "rollout.groups_per_step": 3,
     "rollout.group_size": 6,
+    # On a loaded machine harnesses and engines take longer to start than the quickstart lets a rollout last.
+    "rollout.max_seconds": 600,
     "tasks.num_train": 12,
     "tasks.num_heldout": 8,
     "eval.num_tasks": 8,

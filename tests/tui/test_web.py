@@ -18,6 +18,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from lego_tui.web import LoopbackServer
 
 CHROMIUM = shutil.which("chromium")
+PATIENCE_S = 120
 
 
 @pytest.fixture
@@ -67,21 +68,24 @@ async def test_a_real_browser_shows_the_fleet_and_takes_keys(demo: Path, tmp_pat
         assert address is not None
         async with async_playwright() as play:
             browser = await play.chromium.launch(
-                executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+                executable_path=CHROMIUM,
+                args=["--no-sandbox", "--disable-gpu"],
+                timeout=1000 * PATIENCE_S,
             )
             page = await browser.new_page(viewport={"width": 1200, "height": 700})
+            page.set_default_timeout(1000 * PATIENCE_S)
             page.on(
                 "requestfinished", lambda r: elsewhere.append(r.url) if "127.0.0.1" not in r.url else None
             )
             await page.goto(address[0])
-            await page.wait_for_selector("body.-first-byte", timeout=120_000)
+            await page.wait_for_selector("body.-first-byte")
             first = await _changed(page, b"", tmp_path / "fleet.png")
             await page.keyboard.press("Enter")
             await _changed(page, first, tmp_path / "run.png")
             await browser.close()
     finally:
         serving.send_signal(signal.SIGINT)
-        await asyncio.wait_for(serving.wait(), timeout=30)
+        await asyncio.wait_for(serving.communicate(), timeout=PATIENCE_S)
     assert elsewhere == []
 
 

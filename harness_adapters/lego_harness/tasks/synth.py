@@ -122,7 +122,7 @@ tags = ["synth", "{task.wanted.word}"]
 timeout_sec = 60.0
 
 [agent]
-timeout_sec = 120.0
+timeout_sec = 600.0
 """
 
 

@@ -19,7 +19,7 @@ from lego_core.training.trainer import Trainer, TrainerSpec
 from tests.support.engine_samples import request, sample_many
 from tests.support.tiny_model import build_random_model
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
 
 def shifted(sample):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import shutil
 
+import numpy as np
 import psutil
 import pytest
 
 from lego_core.config import EngineConfig
-from lego_core.inference.canary import perturbed_copy
+from lego_core.inference.canary import FP32_TOLERANCE, perturbed_copy
 from lego_core.inference.engine import EngineSpec
 from lego_core.inference.ray_engine import start_engine
 from lego_harness.proxy.patience import PatientEngine
@@ -39,7 +40,8 @@ async def test_a_killed_engine_comes_back_with_the_weights_it_served(ray_session
     core.kill()
     again, running = await asyncio.gather(patient.generate(request("before", sampled=20)), running)
     assert (again.ids.tolist(), again.policy_version) == (before.ids.tolist(), 7)
-    assert (again.logprobs == before.logprobs).all()
+    # As of these weights, not bit by bit: what runs beside a call shapes the sums it is computed in.
+    assert np.abs(again.logprobs - before.logprobs).max() < FP32_TOLERANCE
     assert (len(running.ids), running.policy_version) == (1000, 7)
     assert (await engine.health())["pid"] != pid
     await killed_while_it_takes_weights(engine, weights)

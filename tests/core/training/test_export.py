@@ -79,6 +79,7 @@ def test_nothing_is_overwritten_and_a_broken_checkpoint_leaves_nothing(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_vllm_serves_an_export(run: Path, tmp_path: Path) -> None:
     """In a process of its own, which is how a person would use it."""
     import subprocess

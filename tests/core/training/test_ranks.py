@@ -36,12 +36,14 @@ def qwen(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_every_layout_is_one_rank(qwen, name):
     assert_is_one_rank(*qwen, name)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_so_it_is_for_hybrid_layers_and_a_head_that_is_the_embedding(tmp_path_factory):
     model = build_random_hybrid(tmp_path_factory.mktemp("qwen3_5"), tied=True)
     out = tmp_path_factory.mktemp("ranks")

@@ -112,12 +112,12 @@ async def test_a_program_that_does_not_end_is_ended_with_what_it_started(place: 
     async with sandbox_of(adapter) as sandbox:
         exit_ = await adapter.run(TASK, sandbox, ENDPOINT, timeout_s=1)
         assert exit_.timed_out
-        assert sleeper.running() == []
+        assert sleeper.survivors() == []
         running = asyncio.create_task(adapter.run(TASK, sandbox, ENDPOINT, timeout_s=1000))
         await sleeper.started()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        assert sleeper.running() == []
+        assert sleeper.survivors() == []
 
 
 @pytest.mark.parametrize("place", ["sandbox", "host"])

@@ -86,7 +86,7 @@ async def test_code_that_never_ends_is_the_agents_doing(grader: Grader, task: Ta
     grade = await grader.grade(hasty, left_behind(workspace_files(task), {"calc.py": FIXED + loop}))
     assert grade.reward == 0
     assert "time limit" in grade.detail
-    assert grade.duration_s < 20
+    assert grade.duration_s < 200
 
 
 @pytest.mark.parametrize(

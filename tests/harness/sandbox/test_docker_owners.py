@@ -62,7 +62,7 @@ async def test_containers_of_a_killed_process_go_without_anybody_asking(
     async with asyncio.timeout(60):
         while await docker.standing(label):  # noqa: ASYNC110 the engine has no event for us
             await asyncio.sleep(0.05)
-    assert forever.running() == []
+    assert forever.survivors() == []
 
 
 OPENS_AND_CLOSES = """

@@ -54,9 +54,9 @@ async def test_a_timeout_ends_the_whole_process_tree_and_keeps_the_output(
     forever = Sleeper()
     async with backend.open(spec()) as sandbox:
         script = f"{forever.command} & setsid sh -c '{forever.command}' & nohup {forever.command} & echo begun; {forever.command}"
-        result = await sandbox.exec(["bash", "-c", script], timeout_s=2)
+        result = await sandbox.exec(["bash", "-c", script], timeout_s=5)
         assert (result.timed_out, result.stdout) == (True, "begun\n")
-        assert forever.running() == []
+        assert forever.survivors() == []
         assert (await sandbox.exec(["true"], timeout_s=20)).exit_code == 0
 
 
@@ -70,7 +70,7 @@ async def test_cancelling_an_exec_ends_its_processes(backend: SandboxBackend, sp
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert forever.running() == []
+        assert forever.survivors() == []
 
 
 async def test_output_is_bounded_while_it_streams(backend: SandboxBackend, spec: Spec) -> None:
@@ -91,7 +91,7 @@ async def test_a_fork_bomb_is_bounded_and_the_sandbox_stays_usable(
         assert "BlockingIOError" in result.stderr or result.timed_out, result
         assert len(forever.running()) <= 40
         await sandbox.export()
-        assert forever.running() == []
+        assert forever.survivors() == []
         assert (await sandbox.exec(["echo", "fine"], timeout_s=20)).stdout == "fine\n"
 
 

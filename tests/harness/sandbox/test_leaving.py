@@ -71,7 +71,7 @@ async def test_what_still_runs_is_ended_before_the_export(backend: SandboxBacken
         )
         await forever.started()
         await sandbox.export()
-        assert forever.running() == []
+        assert forever.survivors() == []
         await process.wait()
 
 
@@ -82,7 +82,7 @@ async def test_leaving_removes_every_process_and_file(
     async with backend.open(spec()) as sandbox:
         script = f"setsid {forever.command} >/dev/null 2>&1 & mkdir -p d && touch d/f && chmod 000 d"
         await sandbox.exec(["bash", "-c", script], timeout_s=20)
-    assert forever.running() == []
+    assert forever.survivors() == []
     assert _traces(label) == []
 
 
@@ -115,7 +115,7 @@ async def test_reaping_takes_what_a_killed_process_left_and_nothing_else(
         victim.send_signal(signal.SIGKILL)
         await victim.wait()
         assert await backend.reap(label) == 1
-        assert forever.running() == []
+        assert forever.survivors() == []
         assert (await living.exec(["cat", "a.txt"], timeout_s=20)).stdout == "hello\n"
     assert _traces(label) == []
 
