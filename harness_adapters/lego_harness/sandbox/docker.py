@@ -38,7 +38,8 @@ _TAR_OVERHEAD = 64 * 2**20
 _COPY_S = 120.0
 _PACK_HOME = "tar --create --sparse --one-file-system --file=- -C / workspace home/agent"
 _MOVE_BYTES = 2**30
-_KILL_S = 10.0
+_KILL_S = 60.0
+"""An engine that is only slow must not cost an agent its container."""
 _KILL_PIDS = 64
 """What an exec takes for a moment, its runtime's threads included."""
 _KILL = "kill -9 -1"

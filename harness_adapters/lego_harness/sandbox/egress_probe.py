@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import select
+import selectors
 import socket
 import sys
 import time
@@ -38,13 +38,20 @@ def attempt(targets: list[tuple[str, str, int]]) -> list[str]:
     deadline = time.monotonic() + PATIENCE_S
     while waiting := [one for one in tries if isinstance(one, socket.socket)]:
         left = deadline - time.monotonic()
-        writers = [one for one in waiting if one.type == socket.SOCK_STREAM]
-        readable, writable, _ = select.select(waiting, writers, [], max(0.0, left))
-        ready = {*readable, *writable}
+        ready = _ready(waiting, max(0.0, left))
         if not ready and left <= 0:
             break
         tries = [_ended(one) if isinstance(one, socket.socket) and one in ready else one for one in tries]
     return [_given_up(one) if isinstance(one, socket.socket) else one for one in tries]
+
+
+def _ready(waiting: list[socket.socket], patience_s: float) -> set[object]:
+    """Answered or refused; a worker may have more files open than `select` can look at."""
+    with selectors.DefaultSelector() as selector:
+        for one in waiting:
+            is_stream = one.type == socket.SOCK_STREAM
+            selector.register(one, selectors.EVENT_READ | (selectors.EVENT_WRITE if is_stream else 0))
+        return {key.fileobj for key, _ in selector.select(patience_s)}
 
 
 def _begun(kind: str, address: str, port: int) -> socket.socket | str:

@@ -48,6 +48,19 @@ async def test_python_git_and_a_user_name_are_there(backend: SandboxBackend, spe
     assert result.stdout == "agent\n42\n", result.stderr
 
 
+async def test_programs_inside_reach_each_other_by_the_loopbacks_names(
+    backend: SandboxBackend, spec: Spec
+) -> None:
+    script = (
+        "import socket\n"
+        "with socket.create_server(('localhost', 0)) as server:\n"
+        "    socket.create_connection(('sandbox', server.getsockname()[1])).close()\n"
+    )
+    async with backend.open(spec()) as sandbox:
+        result = await sandbox.exec(["python3", "-c", script], timeout_s=20)
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
 async def test_a_timeout_ends_the_whole_process_tree_and_keeps_the_output(
     backend: SandboxBackend, spec: Spec
 ) -> None:
