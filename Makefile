@@ -1,7 +1,7 @@
 # Every target sets up what it needs first. ARGS are handed on: make quickstart ARGS="--seed 1"
 PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest
 # On all cores in the order of collection, which puts tests with real parts last (tests/conftest.py).
-PARALLEL := -n auto --dist loadgroup --no-loadscope-reorder
+PARALLEL := -n auto --dist loadgroup --no-loadscope-reorder --max-worker-restart 1
 
 .PHONY: setup quickstart test check lint soak clean
 
