@@ -1,8 +1,8 @@
 """The `lego` command: what a person types.
 
-Owns options and exit codes: 0 done, 2 usage, 3 infrastructure, else the core's own. Invariants: no
-torch is imported here, and what a command needs is imported when it runs, so that `lego` starts fast;
-an expected failure is one line on stderr, never a traceback.
+Owns options and exit codes: 0 done, 2 usage, 3 infrastructure, 130 interrupted, else the core's or the
+command's own. Invariants: no torch is imported here, and what a command needs is imported when it runs,
+so that `lego` starts fast; an expected failure is one line on stderr, never a traceback.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Time runs to the right; ▒ rollouts of a step, ▓ its training, S the bound `r
 | ------------------------ | --------------------------------------------- |
 | rollouts of step k       | version k − 1 − S to be published, then room  |
 | training of step k       | all rollouts of step k, and version k − 1     |
-| publishing version k     | training of step k and its commit             |
+| publishing version k     | training of step k, and its commit if due     |
 | an engine call in flight | nobody: a publish cuts it, and it goes on     |
 | evaluation of version k  | version k; without an engine of its own the   |
 |                          | trainer waits for it, with one where more     |

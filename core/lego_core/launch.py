@@ -40,7 +40,7 @@ from lego_harness.sandbox.choose import choose_backend
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 done, 2 usage, 3 infrastructure, 130 interrupted."""
+    """Exit code: 0 done, 2 usage, 3 infrastructure, 4 stopped by its watchdog or a person, 130 interrupted."""
     arguments = _parser().parse_args(argv)
     with os.fdopen(os.dup(sys.stderr.fileno()), "w") as terminal:
         try:

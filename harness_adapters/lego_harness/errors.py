@@ -11,7 +11,7 @@
         ├── AlignmentError       captured tokens and a later request cannot be reconciled
         └── GraderError          grading could not reach a verdict
 
-Raised plain where the fault is seen; classified once, in `rollout.py`. This module decides no
+Raised plain where the fault is seen; classified once, in `outcome.py`. This module decides no
 policy: which failures leave the batch is the trainer's business.
 """
 

@@ -341,7 +341,8 @@ class Trajectory:
     integrity: tuple[Finding, ...] = ()
     """The whole report: from commands, patch and grading."""
     timings_s: dict[str, float] = field(default_factory=dict[str, float])
-    """Stage → seconds: `sandbox_setup`, `agent`, `grading`, `engine`."""
+    """Stage → seconds: `sandbox_setup`, `agent`, `sandbox_teardown`, `grading`; `engine` is the part of `agent`
+    that its calls took, added up."""
 
     @property
     def num_sampled(self) -> int:

@@ -32,7 +32,7 @@ _ID = re.compile(r"\d{8}T\d{12}Z-[0-9a-f]{8}")
 
 
 class RunStopped(LegoError):
-    """A person asked the run to stop and it did, behind a checkpoint; exit code 4."""
+    """A person or the watchdog's policy wanted the run to stop and it did, behind a checkpoint; exit code 4."""
 
     exit_code = 4
 
