@@ -52,7 +52,10 @@ def record(harness: str, scenario: str, out: Path, sandbox: str) -> int:
 
 @click.command()
 @click.option(
-    "--upstream", required=True, metavar="URL", help="A vLLM server, such as http://127.0.0.1:8000."
+    "--upstream",
+    required=True,
+    metavar="URL",
+    help="Where vllm serve MODEL --enable-scale-out listens, such as http://127.0.0.1:8000.",
 )
 @click.option(
     "--model",
@@ -87,7 +90,7 @@ def proxy(
     temperature: float,
     max_tokens: int | None,
 ) -> int:
-    """Capture sessions in front of a vLLM server, without training."""
+    """Capture sessions in front of a vLLM server, without training; Ctrl-C ends it and writes them."""
     from lego_control.proxy import read_options, serve
     from lego_harness.types import Sampling
 
