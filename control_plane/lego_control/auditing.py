@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 import click
 
 from lego_control.ending import run_to_its_end
+from lego_control.options import SANDBOXES
 from lego_harness.text import one_line
 
 if TYPE_CHECKING:
     from lego_harness.tasks.audit import Audit
-
-SANDBOXES = click.Choice(["auto", "docker", "gvisor", "bubblewrap"])
 
 
 @click.command()

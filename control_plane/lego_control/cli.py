@@ -27,6 +27,7 @@ from lego_control import (
 )
 from lego_control.ci import commands as ci_commands
 from lego_control.export import export
+from lego_control.options import SANDBOXES
 from lego_control.plan import plan
 from lego_control.report import command as report_command
 from lego_control.tiny_harness import TINY_HARNESS
@@ -35,7 +36,6 @@ from lego_harness.errors import InfrastructureError, LegoError, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-SANDBOXES = click.Choice(["auto", "docker", "gvisor", "bubblewrap"])
 RUNS_DIR = Path("runs")
 MAX_MESSAGE = 4000
 OVERRIDES = click.option(

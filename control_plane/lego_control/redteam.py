@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lego_control.ending import run_to_its_end
+from lego_control.options import SANDBOXES
 from lego_harness.text import one_line
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from lego_harness.redteam.run import Attempt
     from lego_harness.redteam.table import Row
     from lego_harness.types import Task
-
-SANDBOXES = click.Choice(["auto", "docker", "bubblewrap"])
 
 
 @click.command()
@@ -36,18 +35,20 @@ SANDBOXES = click.Choice(["auto", "docker", "bubblewrap"])
     metavar="DIR",
     help="Task folders to attack.  [default: a small project with a history, and broken tasks]",
 )
-@click.option("--backend", type=SANDBOXES, default="auto", show_default=True, help="What isolates agents.")
+@click.option(
+    "--sandbox", "--backend", type=SANDBOXES, default="auto", show_default=True, help="What isolates agents."
+)
 @click.option("--cheat", "names", multiple=True, metavar="NAME", help="Only these.  [default: all]")
 @click.option("--undefended", is_flag=True, help="Also without defences, and print the table of both.")
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object per attempt instead of a table.")
 def redteam(
-    tasks: Path | None, backend: str, names: tuple[str, ...], undefended: bool, for_programs: bool
+    tasks: Path | None, sandbox: str, names: tuple[str, ...], undefended: bool, for_programs: bool
 ) -> int:
     """Run scripted cheating agents through the real pipeline. Exit 1 if one got through."""
     with tempfile.TemporaryDirectory(prefix="lego-redteam-") as scratch:
         pool, defects = _targets(tasks, Path(scratch))
         wanted = {} if names else defects
-        return run_to_its_end(_run(pool, wanted, backend, _chosen(names), undefended, for_programs))
+        return run_to_its_end(_run(pool, wanted, sandbox, _chosen(names), undefended, for_programs))
 
 
 def _targets(folder: Path | None, scratch: Path) -> tuple[Sequence[Task], dict[tuple[str, str], Task]]:

@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from lego_control.finite import finite
-
-SANDBOXES = click.Choice(["auto", "docker", "gvisor", "bubblewrap"])
+from lego_control.options import SANDBOXES
 
 
 @click.command()

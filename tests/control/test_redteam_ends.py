@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.slow
-COMMAND = [sys.executable, "-m", "lego_control", "redteam", "--backend", "bubblewrap", "--cheat", "nothing"]
+COMMAND = [sys.executable, "-m", "lego_control", "redteam", "--sandbox", "bubblewrap", "--cheat", "nothing"]
 
 
 def _start(tmp_path: Path) -> subprocess.Popen[bytes]:
