@@ -3,7 +3,7 @@
     requests of a session at once     NUM_PLACES are served, further ones wait their turn unread, and are served
                                       in the order they came: a harness changes its transcript after an error
     more than MAX_WAITING waiting     429: no harness has so many calls; whoever sends them loses his own
-    a body beyond MAX_BODY_BYTES      413
+    a body beyond MAX_BODY_BYTES      413, as for one of more values than any conversation has (`dialects/body.py`)
     a body that does not arrive       408 after BODY_S
     an answer that is not read        the connection is dropped after UNREAD_S; its reply is kept for a retry
 

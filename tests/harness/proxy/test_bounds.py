@@ -13,6 +13,7 @@ import pytest
 
 from lego_harness.proxy import clients, sockets
 from lego_harness.proxy.app import CaptureProxy
+from lego_harness.proxy.dialects.body import MAX_PARTS
 from lego_harness.proxy.render import Renderer
 from lego_harness.proxy.session import Session
 from lego_harness.types import Budget, Sampling
@@ -96,6 +97,23 @@ async def test_a_crowd_that_no_harness_has_is_refused_and_costs_nothing(
     assert all("send fewer at once" in body["error"]["message"] for status, body in answers if status == 429)
     capture = session.close()
     assert (capture.stop, len(capture.turns)) == (None, 3)
+
+
+# --- small things, many of them --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("item", ["1", "{}", '{"role":"user","content":[1,1,1]}'])
+async def test_a_body_of_more_values_than_a_conversation_has_is_refused_unread(
+    path: str, item: str, serve: Serve, renderer: Renderer
+) -> None:
+    session = opened(await serve(ScriptedEngine(renderer, [DONE])))
+    raw = f'{{"{PATHS[path]}":[{",".join([item] * (MAX_PARTS + 1))}]}}'
+    async with aiohttp.ClientSession() as http:
+        async with http.post(session.endpoint.host_url + path, data=raw.encode()) as answer:
+            assert answer.status == 413
+            assert "values" in (await answer.json())["error"]["message"]
+        assert (await post(http, session, asking("x")))[0] == 200
 
 
 # --- clients that stall --------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lego_harness.proxy.conversation import Request
 from lego_harness.proxy.dialects.base import Dialect
-from lego_harness.proxy.dialects.body import read_json
+from lego_harness.proxy.dialects.body import MAX_PARTS, read_json
 from lego_harness.proxy.dialects.chat import ChatDialect
 from lego_harness.proxy.dialects.messages import MessagesDialect
 from lego_harness.proxy.dialects.reader import MAX_REMEMBERED, Reader
@@ -129,6 +129,12 @@ def test_more_conversations_than_are_remembered_are_still_understood() -> None:
         for name in names:
             request = reader.read(CHAT, conversation(name, num_turns))
             assert request.messages[-1]["content"] == f"{name} {num_turns - 1}"
+
+
+def test_signs_within_a_text_are_no_values() -> None:
+    text = '[1, "{\\n", 2]' * MAX_PARTS
+    raw = json.dumps({"messages": [{"role": "user", "content": text}]}).encode()
+    assert Reader().read(CHAT, raw).messages[0]["content"] == text
 
 
 def test_a_request_in_another_dialect_is_read_by_itself() -> None:

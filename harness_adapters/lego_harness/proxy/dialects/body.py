@@ -4,20 +4,29 @@ Harnesses send the whole conversation each time, so nearly all of a body is what
 `Body` keeps the bytes of its messages beside their values; where the next body begins with the same
 bytes, it takes the same values, the very objects. JSON is read from left to right, so equal bytes
 have equal values, numbers and order of keys included. Invariant: what was read before changes the
-cost of a body and never its value. Knows the name of the list that grows, and nothing else of a dialect.
+cost of a body and never its value. What is new in a body has at most MAX_PARTS parts, since every value
+costs time and memory, however few bytes it is. Knows the name of the list that grows, and nothing else of
+a dialect.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
+from itertools import islice
 from typing import Any, cast
 
 from lego_harness.proxy.refusal import Refusal
 from lego_harness.proxy.strict_json import DECODER, SURROGATE, without_surrogates
 
 BLANKS = " \t\n\r"
+MAX_PARTS = 250_000
+"""Texts, commas and opening brackets: more than twice what the longest conversations have; a second of work."""
+_PART = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[,\[{]', re.DOTALL)
+"""Never walks over a character twice: what is no text to its end is one to the body's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,6 +113,11 @@ class _Reading:
 
     def _begin(self, offset: int) -> None:
         self._text, self._at = self._raw[offset:].decode(), 0
+        if len(self._text) > MAX_PARTS and next(islice(_PART.finditer(self._text), MAX_PARTS, None), None):
+            raise Refusal(
+                f"the body holds more than {MAX_PARTS} values; no conversation does",
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            )
         self._has_surrogates = SURROGATE.search(self._text) is not None
 
     def _body(self) -> Body:
