@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 from lego_harness.proxy.caller import Caller
@@ -107,30 +108,22 @@ class Reply:
 
 
 def order_tool_results(messages: list[Message]) -> list[Message]:
-    """Put each run of tool results into the order of the calls it answers.
+    """Put each run of tool results into the order of the calls it answers, those of no call last.
 
     Harnesses send parallel results in completion order, and templates show results without ids: a
     model could not tell them apart.
     """
     ordered: list[Message] = []
     rank: dict[str, int] = {}
-    for message in messages:
-        if message["role"] == "assistant":
-            rank = {call["id"]: i for i, call in enumerate(message.get("tool_calls", []))}
-        ordered.append(message)
-        if message["role"] == "tool":
-            _sink(ordered, rank)
+    for is_result, run in groupby(messages, lambda message: message["role"] == "tool"):
+        if is_result:
+            ordered += sorted(run, key=lambda result: _rank(result, rank))
+            continue
+        for message in run:
+            if message["role"] == "assistant":
+                rank = {call["id"]: i for i, call in enumerate(message.get("tool_calls", []))}
+            ordered.append(message)
     return ordered
-
-
-def _sink(ordered: list[Message], rank: dict[str, int]) -> None:
-    """Move the last tool result before those whose call came later."""
-    at = len(ordered) - 1
-    while (
-        at and ordered[at - 1]["role"] == "tool" and _rank(ordered[at - 1], rank) > _rank(ordered[at], rank)
-    ):
-        ordered[at - 1], ordered[at] = ordered[at], ordered[at - 1]
-        at -= 1
 
 
 def _rank(message: Message, rank: dict[str, int]) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lego_harness.proxy.conversation import CallForm, Request
 from lego_harness.proxy.dialects.base import Dialect
@@ -151,6 +153,27 @@ def test_text_around_tool_results_keeps_its_place() -> None:
     results = [{"type": "tool_result", "tool_use_id": str(i), "content": f"r{i}"} for i in range(2)]
     request = messages(user([text("a"), results[0], text(""), results[1], text("b"), text("c")]))
     assert [message["content"] for message in request.messages] == ["a", "r0", "r1", "b\nc"]
+
+
+@settings(max_examples=60)
+@given(ids=st.lists(st.sampled_from(["0", "1", "2", "of no call"]), max_size=8))
+def test_results_stand_in_the_order_of_their_calls_and_else_as_they_came(ids: list[str]) -> None:
+    calls = assistant(None, tool_calls=[chat_call(str(i), "{}") for i in range(3)])
+    results = [
+        {"role": "tool", "tool_call_id": call_id, "content": f"{at}"} for at, call_id in enumerate(ids)
+    ]
+    told = chat(user("a"), calls, *results).messages[2:]
+    expected = [at for wanted in ("0", "1", "2", "of no call") for at, one in enumerate(ids) if one == wanted]
+    assert [message["content"] for message in told] == [f"{at}" for at in expected]
+
+
+def test_many_results_are_ordered_in_one_pass() -> None:
+    """Otherwise this takes a quarter of an hour, in which the worker serves nobody."""
+    num = 20_000
+    calls = assistant(None, tool_calls=[chat_call(str(i), "{}") for i in range(num)])
+    results = [{"role": "tool", "tool_call_id": str(i), "content": f"{i}"} for i in reversed(range(num))]
+    told = chat(calls, *results).messages[1:]
+    assert [message["content"] for message in told] == [f"{i}" for i in range(num)]
 
 
 def test_an_empty_message_is_still_a_message() -> None:
