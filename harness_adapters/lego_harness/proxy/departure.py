@@ -50,7 +50,8 @@ def _summary(
     """The latest text-only reply that the history is begun anew around."""
     if not request.tools and any(exchange.tools for exchange in exchanges):
         return None  # a question beside the conversation, which may well show what was said before
-    new = [message for message in request.messages[match.num_same :] if message not in leaf.asked]
+    held = {(message["role"], message["content"]) for message in leaf.asked}
+    new = [m for m in request.messages[match.num_same :] if (m["role"], m["content"]) not in held]
     known = {longest_line(exchange.reply) for exchange in exchanges if exchange.is_quoted}
     for exchange in reversed(exchanges):
         line = longest_line(exchange.reply)
