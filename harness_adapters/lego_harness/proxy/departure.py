@@ -4,7 +4,8 @@
     nothing was asked before in this rollout                           start
     nothing was asked before in this conversation                      sub_agent
     tools are offered, and what is new quotes a text-only reply of     compaction
-      this conversation, or any part one that was asked for beside it
+      this conversation, or any part one that was asked for beside it;
+      what was asked before the reply is no longer there as it was
     other tools are offered                                            tools_changed
     neither its first nor its second message is known                  new_conversation
     all of it is known                                                 resampled, history_cut
@@ -55,7 +56,7 @@ def _summary(
     known = {longest_line(exchange.reply) for exchange in exchanges if exchange.is_quoted}
     for exchange in reversed(exchanges):
         line = longest_line(exchange.reply)
-        if len(line) < MIN_QUOTE:
+        if len(line) < MIN_QUOTE or _is_still_asked(exchange, request):
             continue
         # A policy may sum up in the same words each time; then what quotes them is not new.
         messages = request.messages if line in known and not exchange.is_quoted else new
@@ -63,6 +64,11 @@ def _summary(
         if any(_is_around(exchange.reply, line, message, may_be_turn) for message in messages):
             return exchange
     return None
+
+
+def _is_still_asked(exchange: Exchange, request: Request) -> bool:
+    """Whether all that the reply answered is there as it was: what quotes it may be a complaint about it."""
+    return request.messages[: len(exchange.asked)] == exchange.asked
 
 
 def _is_around(reply: Message, line: str, message: Message, may_be_turn: bool) -> bool:

@@ -185,6 +185,19 @@ async def test_a_summary_asked_for_without_the_tools(outcome_of: Outcome) -> Non
     assert causes(shown) == ["start", "side_call", "compaction"]
 
 
+async def test_a_complaint_that_quotes_the_reply_it_dropped_is_no_summary(outcome_of: Outcome) -> None:
+    tape = Tape()
+    main = Chat(tape)
+    main.tool_turn()
+    for time in ("first", "second"):
+        main.post(main.reply(main.message("I will now look at the operator.")))
+        main.say(f'You said "I will now look at the operator." and called no tool, for the {time} time.')
+    main.tool_turn()
+    shown = await outcome_of(tape)
+    assert [cause for _, _, cause in forks(shown)] == ["reply_dropped", "reply_dropped"]
+    assert shown["side_calls"] == {}
+
+
 async def test_a_history_without_its_middle_and_without_a_summary_is_an_edit(outcome_of: Outcome) -> None:
     tape = Tape()
     main = Chat(tape)
