@@ -32,15 +32,22 @@ from lego_harness.proxy.session import Session
 
 MODEL = "policy"
 CHAT, MESSAGES, RESPONSES = ChatDialect(), MessagesDialect(), ResponsesDialect()
+DIALECTS: Mapping[str, Dialect] = {
+    "/chat/completions": CHAT,
+    "/messages": MESSAGES,
+    "/responses": RESPONSES,
+}
 
 Handler = Callable[[web.Request, Session, Dialect], Awaitable[web.StreamResponse]]
 
 
 def dialect_of(tail: str, headers: Mapping[str, str]) -> Dialect:
-    """The dialect that whoever asks for this path expects an answer in."""
-    if "/messages" in tail or "anthropic-version" in headers:
-        return MESSAGES
-    return RESPONSES if "/responses" in tail else CHAT
+    """The dialect that whoever asks for this path expects an answer in; headers tell where the path does
+    not: clients of several vendors send each their own to all."""
+    for part, dialect in DIALECTS.items():
+        if part in tail:
+            return dialect
+    return MESSAGES if "anthropic-version" in headers else CHAT
 
 
 def handler(method: str, tail: str) -> Handler:

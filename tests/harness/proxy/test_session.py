@@ -47,6 +47,18 @@ async def test_each_turn_continues_the_ids_of_the_last(talk: Begin, renderer: Re
     assert (branch.logprobs[branch.mask] < 0).all()
 
 
+async def test_the_path_names_the_dialect_whatever_headers_come_with_it(
+    talk: Begin, renderer: Renderer
+) -> None:
+    t = await talk(ScriptedEngine(renderer, [LS, DONE]))
+    t.headers = {"anthropic-version": "2023-06-01"}
+    await t.tool_turn()
+    body = {"input": "x", "tools": [{"type": "function", "name": "f"}]}
+    async with t.http.post(f"{t.url}/v1/responses", json=body, headers=t.headers) as answer:
+        assert (answer.status, (await answer.json())["object"]) == (200, "response")
+    assert len(t.session.close().turns) == 2
+
+
 async def test_incremental_contexts_equal_a_full_rendering(talk: Begin, renderer: Renderer) -> None:
     engine = ScriptedEngine(renderer, [LS, DONE])
     t = await talk(engine)
