@@ -6,6 +6,7 @@
     OpenCode         x-session-id              x-parent-session-id
     OpenHands        x-litellm-session-id      (none: the rollout's first conversation)
 
+Claude Code names the conversations of sub-agents only, and a parent only where that is one itself.
 Owns this table. A harness that sends none of them has one conversation, told apart by content
 alone. The values are labels: they open nothing, the secret in the path does.
 """
@@ -16,8 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 MAX_NAME = 200
+_AGENT = "x-claude-code-agent-id"
 _HEADERS = (
-    ("x-claude-code-agent-id", "x-claude-code-parent-agent-id"),
+    (_AGENT, "x-claude-code-parent-agent-id"),
     ("thread-id", "x-codex-parent-thread-id"),
     ("x-session-id", "x-parent-session-id"),
     ("x-litellm-session-id", ""),
@@ -32,13 +34,14 @@ class Caller:
     """Empty where the harness does not name it."""
     parent: str = ""
     """The conversation that started it; empty for the first one and where it is not named."""
+    is_sub_agent: bool = False
+    """Whether its headers say that another conversation started it."""
 
 
 def caller_of(headers: Mapping[str, str]) -> Caller:
     """The conversation named by a request's headers, whose keys are matched as `headers` does."""
     for name, parent in _HEADERS:
         if thread := headers.get(name, ""):
-            return Caller(
-                thread=thread[:MAX_NAME], parent=headers.get(parent, "")[:MAX_NAME] if parent else ""
-            )
+            above = headers.get(parent, "")[:MAX_NAME] if parent else ""
+            return Caller(thread=thread[:MAX_NAME], parent=above, is_sub_agent=bool(above) or name == _AGENT)
     return Caller()

@@ -37,7 +37,8 @@ def departure(match: Match, request: Request, exchanges: Sequence[Exchange]) -> 
     """The cause, for a request that is not linear; `exchanges` are those of the rollout so far."""
     same_thread = [x for x in exchanges if x.caller.thread == request.caller.thread]
     if match.leaf is None or not same_thread:
-        return Departure(cause=Cause.SUB_AGENT if exchanges else Cause.START)
+        cause = Cause.SUB_AGENT if exchanges else Cause.START
+        return Departure(cause=cause, at=match.num_same if match.exchange else 0)
     quoted = _summary(match, match.leaf, request, same_thread)
     if quoted is not None:
         return Departure(cause=Cause.COMPACTION, at=match.num_same, quotes=quoted.index)

@@ -87,7 +87,6 @@ class Exchange:
     """The rows that this call was first to record; None where the engine has none."""
     is_open: bool
     """The last token is a sampled one that does not end the turn."""
-    num_children: int = 0
     is_delivered: bool = False
     was_lost: bool = False
     """A delivery broke off, and the reply was asked for again."""
@@ -95,6 +94,11 @@ class Exchange:
     """A later history was begun anew around its text."""
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
     """What the harness asked of sampling; for the record."""
+
+    @property
+    def is_last(self) -> bool:
+        """Nothing has gone on where it ends, but for sub-agents, whose paths are their own."""
+        return len(self.path) == self.end
 
     @property
     def num_messages(self) -> int:

@@ -3,8 +3,9 @@
     request ──▶ locate ──▶ attachment ──▶ engine ──▶ record ──▶ exchange ──▶ path of tokens
 
 Nodes are exchanges; a request that continues the end of a path extends it, any other begins a path
-that shares the tokens before the fork as context. Invariants: every sampled token is owned by
-exactly one path; nothing recorded is recomputed; the cost of a request is that of its new messages.
+that shares the tokens before the fork as context; so does a sub-agent that was given its parent's
+history, for the parent goes on too. Invariants: every sampled token is owned by exactly one path;
+nothing recorded is recomputed; the cost of a request is that of its new messages.
 Renders nothing and calls no engine. Where a request attaches is `locate.py`'s, why is `departure.py`'s.
 """
 
@@ -67,7 +68,7 @@ class MessageGraph:
         matches: list[Match] = []
         for leaf in self._candidates(request):
             matches.append(follow(leaf, request))
-            if matches[-1].is_linear:
+            if matches[-1].is_linear and not _is_of_parent(leaf, request):
                 return self._attachment(matches[-1], request, Departure())
         best = max(matches, key=Match.rank, default=Match())
         return self._attachment(best, request, departure(best, request, self.exchanges))
@@ -99,7 +100,7 @@ class MessageGraph:
         routes = None if generation.routes is None else self.route_log.append(generation.routes)
         if at.num_exchanges != len(self.exchanges):  # others were recorded while the engine worked
             at = replace(at, departure=self.locate(request).departure)
-        path = self._path(at)
+        path = self._path(at, request)
         path.append_context(delta)
         start = len(path)
         path.append_sampled(generation, routes)
@@ -143,9 +144,9 @@ class MessageGraph:
             num_exchanges=len(self.exchanges),
         )
 
-    def _path(self, at: Attachment) -> TokenPath:
-        """The parent's own path where it ends with the parent, else a new one."""
-        if at.parent and len(at.parent.path) == at.parent.end:
+    def _path(self, at: Attachment, request: Request) -> TokenPath:
+        """The parent's own path where it ends with the parent and is not left to it, else a new one."""
+        if at.parent and at.parent.is_last and not _is_of_parent(at.parent, request):
             return at.parent.path
         path = at.parent.path.fork(at.num_tokens, at.num_routed) if at.parent else TokenPath()
         self.paths.append(path)
@@ -153,10 +154,8 @@ class MessageGraph:
 
     def _add(self, exchange: Exchange) -> None:
         leaves = self._leaves.setdefault(exchange.caller.thread, [])
-        if exchange.parent is not None:
-            exchange.parent.num_children += 1
-            if exchange.parent in leaves:
-                leaves.remove(exchange.parent)
+        if exchange.parent is not None and exchange.parent in leaves:
+            leaves.remove(exchange.parent)
         leaves.append(exchange)
         self.exchanges.append(exchange)
         for call in exchange.reply.get("tool_calls", []):
@@ -179,3 +178,9 @@ class MessageGraph:
             for call in message.get("tool_calls", []):
                 return self._by_call.get(call["id"])
         return None
+
+
+def _is_of_parent(exchange: Exchange, request: Request) -> bool:
+    """Whether it is of the conversation that started the one of the request."""
+    caller = request.caller
+    return caller.is_sub_agent and caller.parent == exchange.caller.thread != caller.thread

@@ -32,7 +32,7 @@ class Match:
     @property
     def is_linear(self) -> bool:
         """The request goes on where the line ends."""
-        return self.exchange is not None and self.exchange is self.leaf and not self.exchange.num_children
+        return self.exchange is not None and self.exchange is self.leaf and self.exchange.is_last
 
     def rank(self) -> tuple[int, int]:
         """Longer is better: in exchanges first, in messages second."""

@@ -295,6 +295,44 @@ async def test_sub_agents_are_conversations_of_their_own_and_trained(
     assert capture.forks == ()
 
 
+@pytest.mark.parametrize(
+    ("main", "sub"),
+    [
+        ({"thread-id": "a"}, {"thread-id": "b", "x-codex-parent-thread-id": "a"}),
+        ({"x-session-id": "a"}, {"x-session-id": "b", "x-parent-session-id": "a"}),
+        ({}, {"x-claude-code-agent-id": "b"}),
+    ],
+)
+@pytest.mark.parametrize("is_parent_first", [True, False])
+async def test_a_sub_agent_that_is_given_its_parents_history_is_a_branch_of_its_own(
+    main: dict[str, str], sub: dict[str, str], is_parent_first: bool, talk: Begin, renderer: Renderer
+) -> None:
+    engine = ScriptedEngine(renderer, [LS, LS, LS, DONE, DONE])
+    t = await talk(engine)
+    t.headers = main
+    await t.tool_turn("The agent was started.")
+    task = {"role": "user", "content": "You are the agent. Look around."}
+    both = [(main, t.messages), (sub, [*t.messages, task])]
+    for t.headers, t.messages in both if is_parent_first else reversed(both):
+        await t.tool_turn()
+    for t.headers, t.messages in both:
+        await t.turn()
+    capture = t.session.close()
+    parent = next(iter(main.values()), "")
+    assert (capture.stop, capture.forks) == (None, ())
+    assert [(branch.cause, branch.thread, branch.parent) for branch in capture.branches] == [
+        ("start", parent, ""),
+        ("sub_agent", "b", parent),
+    ]
+    first = capture.turns[0]
+    known = [*first.context_ids, *first.sampled_ids]
+    for branch in capture.branches:
+        own = [len(turn.sampled_ids) for turn in capture.turns if turn.thread == branch.thread]
+        assert branch.mask.sum() == sum(own)
+        assert branch.ids[: len(known)].tolist() == known
+    assert [request.routes_from for request in engine.requests[:3]] == [0, len(known) - 1, len(known) - 1]
+
+
 async def test_sub_agents_are_served_side_by_side(talk: Begin, renderer: Renderer) -> None:
     gate = asyncio.Event()
     engine = ScriptedEngine(renderer, [LS, LS], gate=gate)
