@@ -2,11 +2,11 @@
 
     class        is                                                              trained
     compaction   a text that a later history was begun anew around               yes
-    title        no tools, shows the task, says one short line                   no
+    title        no tools, shows the task and no turn, says one short line       no
     probe        no tools, asks for one token                                    no
     other        no tools, while the rollout's conversations offer some          yes
 
-Owns this table: told from structure once the rollout has ended, never from a vendor's wording.
+A sub-agent that has no tools at all is a conversation of its own. Owns this table: told from structure once the rollout has ended, never from a vendor's wording.
 What is not trained is masked under `side_call:<class>` (law 2).
 """
 
@@ -27,12 +27,11 @@ _ROOTS = (*_OWN_HISTORY, Cause.START, Cause.SUB_AGENT)
 
 def side_calls(exchanges: Sequence[Exchange]) -> list[str]:
     """The class of each exchange; empty for a conversation's own turns."""
-    has_tools = any(exchange.tools for exchange in exchanges)
     classes: list[str] = []
     for exchange in exchanges:
         if exchange.is_quoted:
             classes.append(COMPACTION)
-        elif has_tools and not exchange.tools:
+        elif _lacks_tools(exchange, exchanges):
             classes.append(_kind(exchange, exchanges))
         else:
             classes.append("")
@@ -65,8 +64,14 @@ def final_causes(exchanges: Sequence[Exchange], classes: Sequence[str]) -> list[
 
 def _is_beside(exchange: Exchange, side: str, exchanges: Sequence[Exchange]) -> bool:
     """Whether a side call leaves no history behind: it offers no tools, or is a history of its own."""
-    lacks_tools = not exchange.tools and any(other.tools for other in exchanges)
-    return bool(side) and (lacks_tools or exchange.departure.cause in _OWN_HISTORY)
+    return bool(side) and (_lacks_tools(exchange, exchanges) or exchange.departure.cause in _OWN_HISTORY)
+
+
+def _lacks_tools(exchange: Exchange, exchanges: Sequence[Exchange]) -> bool:
+    """Whether it offers no tools, while the rollout, or where a sub-agent asks that sub-agent, does."""
+    caller = exchange.caller
+    others = (x for x in exchanges if not caller.is_sub_agent or x.caller.thread == caller.thread)
+    return not exchange.tools and any(other.tools for other in others)
 
 
 def _kind(exchange: Exchange, exchanges: Sequence[Exchange]) -> str:
@@ -76,9 +81,14 @@ def _kind(exchange: Exchange, exchanges: Sequence[Exchange]) -> str:
 
 
 def _is_title(exchange: Exchange, exchanges: Sequence[Exchange]) -> bool:
-    """It was shown what another conversation's first user message says, and answered in one line."""
+    """It was shown what another conversation's first user message says, and answered in one line.
+
+    Behind a turn of the policy such a line is the conversation's last word, from a harness that takes the
+    tools away for it.
+    """
     said = exchange.reply["content"].strip()
-    if not said or "\n" in said or len(said) > MAX_TITLE:
+    is_behind_turn = any(message["role"] == "assistant" for message in exchange.asked)
+    if is_behind_turn or not said or "\n" in said or len(said) > MAX_TITLE:
         return False
     shown = [m["content"].strip() for m in exchange.asked if m["role"] == "user"]
     tasks = {_task(other) for other in exchanges if other.tools} - {""}

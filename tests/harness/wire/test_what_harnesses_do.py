@@ -345,6 +345,32 @@ async def test_a_title_is_no_fork_wherever_it_is_asked_for(outcome_of: Outcome, 
     assert list(shown["masked"]) == ["side_call:title"]
 
 
+async def test_the_last_word_is_trained_where_the_harness_takes_the_tools_away_for_it(
+    outcome_of: Outcome,
+) -> None:
+    tape = Tape()
+    main = Chat(tape)
+    main.tool_turn()
+    main.tools = []
+    main.turn("Repaired add() in calc.py.")
+    shown = await outcome_of(tape)
+    assert (shown["masked"], shown["side_calls"]) == ({}, {"other": 1})
+
+
+async def test_a_sub_agent_without_tools_is_a_conversation_and_trained(outcome_of: Outcome) -> None:
+    tape = Tape()
+    main = Chat(tape, **OPENCODE)
+    main.turn(None, "ask")
+    agent = Chat(tape, task=TASK, x_session_id="sub", x_parent_session_id="main")
+    agent.tools = []
+    agent.turn("It subtracts.")
+    main.results("It subtracts.")
+    main.turn("Done.")
+    shown = await outcome_of(tape)
+    assert (causes(shown), shown["sub_agents"]) == (["start", "sub_agent"], 1)
+    assert (shown["masked"], shown["side_calls"]) == ({}, {})
+
+
 async def test_a_probe_for_one_token_is_not_trained(outcome_of: Outcome) -> None:
     tape = Tape()
     probe = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "quota"}]}
