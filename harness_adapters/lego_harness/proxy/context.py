@@ -8,6 +8,7 @@ wherever a harness repeats it; only what nobody sampled is rendered.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -32,13 +33,15 @@ def render_added(renderer: Renderer, graph: MessageGraph, at: Attachment, reques
 
 
 def _pieces(renderer: Renderer, graph: MessageGraph, at: Attachment, request: Request) -> Iterator[list[int]]:
-    first, *later = _split(at.added)
+    parts = _split(at.added)
+    first = parts[0]
     if at.parent is None:
         yield renderer.render_opening(first, request.tools)
     else:
         yield _closing(renderer, at.parent) + renderer.render_delta(first)
-    for turn, *following in later:
-        yield from _turn(renderer, graph.known(turn, request), turn)
+    for previous, (turn, *following) in pairwise(parts):
+        before = previous[-1] if previous else None
+        yield from _turn(renderer, graph.known(turn, before, request), turn)
         yield renderer.render_delta(following)
     yield renderer.generation_prompt
 

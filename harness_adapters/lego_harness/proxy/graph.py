@@ -59,7 +59,7 @@ class MessageGraph:
         """`(L, K)` of the routing rows so far."""
         self._leaves: dict[str, list[Exchange]] = {}  # by conversation, the latest last
         self._by_call: dict[str, Exchange] = {}
-        self._by_text: dict[str, Exchange] = {}
+        self._by_text: dict[str, list[Exchange]] = {}  # those without calls, the latest last
         self._tools: list[Tool] = []
         self._defaults: Defaults = {}
 
@@ -73,13 +73,16 @@ class MessageGraph:
         best = max(matches, key=Match.rank, default=Match())
         return self._attachment(best, request, departure(best, request, self.exchanges))
 
-    def known(self, message: Message, request: Request) -> Exchange | None:
-        """The exchange whose reply this assistant message repeats; None when nobody sampled it here."""
-        calls = message.get("tool_calls", [])
-        found = self._by_call.get(calls[0]["id"]) if calls else self._by_text.get(message["content"].strip())
-        if found is None or difference(found.reply, message, self._declared(request.tools)):
-            return None
-        return found
+    def known(self, message: Message, before: Message | None, request: Request) -> Exchange | None:
+        """The exchange whose reply this assistant message repeats; None when nobody sampled it here.
+
+        Of several that said the same, the one that answered the message before it, else the latest.
+        """
+        calls, declared = message.get("tool_calls", []), self._declared(request.tools)
+        named = [self._by_call.get(calls[0]["id"])] if calls else self._by_text.get(_text(message), [])
+        same = [x for x in named if x is not None and not difference(x.reply, message, declared)]
+        answers = [x for x in same if x.asked[-1:] == [before]]
+        return next(reversed(answers or same), None)
 
     def ids_before(self, at: Attachment) -> TokenIds:
         """The recorded tokens that a request attached at `at` continues."""
@@ -158,10 +161,11 @@ class MessageGraph:
             leaves.remove(exchange.parent)
         leaves.append(exchange)
         self.exchanges.append(exchange)
-        for call in exchange.reply.get("tool_calls", []):
+        calls = exchange.reply.get("tool_calls", [])
+        for call in calls:
             self._by_call[call["id"]] = exchange
-        if text := exchange.reply["content"].strip():
-            self._by_text[text] = exchange
+        if not calls:
+            self._by_text.setdefault(_text(exchange.reply), []).append(exchange)
 
     def _candidates(self, request: Request) -> list[Exchange]:
         """Ends of histories that the request may repeat, the likeliest first."""
@@ -178,6 +182,10 @@ class MessageGraph:
             for call in message.get("tool_calls", []):
                 return self._by_call.get(call["id"])
         return None
+
+
+def _text(message: Message) -> str:
+    return message["content"].strip()
 
 
 def _is_of_parent(exchange: Exchange, request: Request) -> bool:

@@ -164,6 +164,23 @@ async def test_a_turn_that_was_sampled_here_keeps_its_ids_behind_another_history
     ]
 
 
+async def test_turns_that_said_the_same_keep_their_ids_apart(talk: Begin, renderer: Renderer) -> None:
+    thoughts = [("one", "Ok."), ("two", "Ok."), ("three", ""), ("four", "")]
+    replies = [{**say(text), "reasoning_content": thought} for thought, text in thoughts]
+    engine = ScriptedEngine(renderer, [*replies, say("Ok.", ("bash", {"command": "ls"})), DONE])
+    t = await talk(engine)
+    for _ in replies:
+        (await t.turn()).pop("reasoning_content")
+        t.messages.append({"role": "user", "content": f"Go on with {len(t.messages)}."})
+    await t.tool_turn()
+    t.messages[0] = {"role": "system", "content": "You are another."}
+    await t.turn()
+    capture = t.session.close()
+    context = engine.requests[-1].context_ids.tolist()
+    for turn in capture.turns[:-1]:
+        assert _holds(context, [*renderer.generation_prompt, *turn.sampled_ids])
+
+
 def _holds(ids: list[int], part: list[int]) -> bool:
     return any(ids[i : i + len(part)] == part for i in range(len(ids)))
 
