@@ -13,7 +13,8 @@ The one table of rewrites that keep the sampled ids, because the meaning is the 
     broken arguments wrapped, their text kept      {"__unparsedToolInput": {"raw": …}}
     `cd <dir> && ` dropped before a command        already the working directory
     surrounding white space of the content, blank content dropped
-    reasoning dropped
+    reasoning dropped, or put in front of the      <think>…</think> Look.
+      content in its tags
 
 Anything else is another turn. Text in, verdict out: no tokens, no session.
 """
@@ -31,6 +32,7 @@ from lego_harness.proxy.forms.values import whole_value
 _EMPTY: tuple[object, ...] = (False, None, "", [], {})
 _EXACT, _LARGEST = 2**53, 2**1023
 """Integers up to which doubles are exact, and up to which they are finite."""
+_THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>|\Z)", re.DOTALL)
 _CHANGE_DIRECTORY = re.compile(r"^cd \S+ && ")
 
 
@@ -51,12 +53,20 @@ def difference(sampled: Message, echoed: Message, defaults: Defaults) -> str:
     for one, other in zip(ours, theirs, strict=True):
         if cause := _call_difference(one, other, defaults):
             return cause
-    if sampled["content"].strip() != echoed["content"].strip():
+    text, reasoning = echoed["content"].strip(), echoed.get("reasoning_content", "").strip()
+    if text != sampled["content"].strip() and not reasoning:
+        text, reasoning = told_apart(text)
+    if text != sampled["content"].strip():
         return f"its text changed: {_first_change(sampled['content'], echoed['content'])}"
-    reasoning = echoed.get("reasoning_content", "").strip()
     if reasoning and reasoning != sampled.get("reasoning_content", "").strip():
         return "its reasoning changed"
     return ""
+
+
+def told_apart(text: str) -> tuple[str, str]:
+    """What a turn says, and the reasoning in front of it, by its tags."""
+    thought = _THOUGHT.match(text)
+    return (text[thought.end() :].strip(), thought[1].strip()) if thought else (text.strip(), "")
 
 
 def declared_defaults(tools: Sequence[Tool]) -> Defaults:

@@ -17,7 +17,7 @@ import numpy as np
 
 from lego_harness.proxy.conversation import Message, Request, Tool
 from lego_harness.proxy.departure import departure
-from lego_harness.proxy.echo import Defaults, declared_defaults, difference
+from lego_harness.proxy.echo import Defaults, declared_defaults, difference, told_apart
 from lego_harness.proxy.exchange import Departure, Exchange
 from lego_harness.proxy.locate import Match, follow
 from lego_harness.proxy.route_log import RouteLog
@@ -79,7 +79,7 @@ class MessageGraph:
         Of several that said the same, the one that answered the message before it, else the latest.
         """
         calls, declared = message.get("tool_calls", []), self._declared(request.tools)
-        named = [self._by_call.get(calls[0]["id"])] if calls else self._by_text.get(_text(message), [])
+        named = [self._by_call.get(calls[0]["id"])] if calls else self._by_text.get(_said(message), [])
         same = [x for x in named if x is not None and not difference(x.reply, message, declared)]
         answers = [x for x in same if x.asked[-1:] == [before]]
         return next(reversed(answers or same), None)
@@ -165,7 +165,7 @@ class MessageGraph:
         for call in calls:
             self._by_call[call["id"]] = exchange
         if not calls:
-            self._by_text.setdefault(_text(exchange.reply), []).append(exchange)
+            self._by_text.setdefault(_said(exchange.reply), []).append(exchange)
 
     def _candidates(self, request: Request) -> list[Exchange]:
         """Ends of histories that the request may repeat, the likeliest first."""
@@ -184,8 +184,8 @@ class MessageGraph:
         return None
 
 
-def _text(message: Message) -> str:
-    return message["content"].strip()
+def _said(message: Message) -> str:
+    return told_apart(message["content"])[0]
 
 
 def _is_of_parent(exchange: Exchange, request: Request) -> bool:

@@ -87,6 +87,27 @@ def test_reasoning_may_be_dropped_but_not_changed() -> None:
     assert "reasoning" in difference(thought, reply({}, reasoning_content="Ha."), {})
 
 
+@pytest.mark.parametrize(
+    ("echoed", "is_same"),
+    [
+        ("<think>\nHm.\n</think>\n\nHi.", True),
+        ("<think>Hm.</think>Hi.", True),
+        ("<think></think> Hi.", True),
+        ("<think>Ha.</think>Hi.", False),
+        ("<think>Hm.</think>Ho.", False),
+        ("Hi. <think>Hm.</think>", False),
+        ("<think>Hm. Hi.", False),
+    ],
+)
+def test_reasoning_may_stand_in_front_of_the_content_in_its_tags(echoed: str, is_same: bool) -> None:
+    thought = reply({}, "Hi.", reasoning_content="Hm.")
+    assert (difference(thought, reply({}, echoed), {}) == "") is is_same
+    literal = reply({}, "<think>Hm.</think>Hi.")
+    assert difference(literal, reply({}, "<think>Hm.</think>Hi."), {}) == ""
+    cut = reply({}, "", reasoning_content="Hm.")
+    assert difference(cut, reply({}, "<think>\nHm."), {}) == ""
+
+
 def test_calls_are_known_by_their_ids() -> None:
     assert "[c2], expected [c1]" in difference(reply({}), reply({}, call_id="c2"), {})
     assert "'Bash' and is 'bash'" in difference(reply({}), reply({}, name="bash"), {})

@@ -326,6 +326,19 @@ async def test_calls_without_an_id_are_followed(outcome_of: Outcome, monkeypatch
     assert causes(await outcome_of(tape)) == ["start"]
 
 
+async def test_thoughts_that_a_server_leaves_in_the_text_change_nothing(outcome_of: Outcome) -> None:
+    tape = Tape()
+    main = Chat(tape)
+    main.turn("<think>\nOne operator.\n</think>\n\nLook.", "cat calc.py")
+    main.results("ok")
+    main.turn("<think>\nIt is right.\n</think>\n\nDone.")
+    main.say("Check it.")
+    main.messages[0]["content"] += " Be brief."
+    main.turn("<think>Again.</think>Done.")
+    shown = await outcome_of(tape)
+    assert forks(shown) == [(2, 0, "history_edited")]
+
+
 # --- beside the conversation -----------------------------------------------------------------------
 
 
