@@ -59,9 +59,13 @@ class Quotes:
         return text
 
 
-def is_quoted(line: str, text: str) -> bool:
-    """Whether a text holds a line, or is what prose replacement made of it."""
-    return line in text or (re.fullmatch(_shape(line), text) is not None and _renames(line, text))
+def is_mostly(text: str, passage: str) -> bool:
+    """Whether a text is a passage, or what prose replacement made of it, or holds it as its larger part, in
+    whole lines. Paths and commands that any text may name are not meant."""
+    if len(text) == len(passage):
+        is_replaced = re.fullmatch(_shape(passage), text) is not None and _renames(passage, text)
+        return text == passage or is_replaced
+    return len(text) <= 2 * len(passage) and f"\n{passage}\n" in f"\n{text}\n"
 
 
 def _original(line: str, found: str) -> str:

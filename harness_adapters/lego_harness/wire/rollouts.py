@@ -5,7 +5,7 @@
     the root conversation that the harness names           session headers, prompt_cache_key
     the parent that a conversation names                   x-parent-session-id
     a call or a text that only another one was answered    a resumed conversation
-    a prompt that another conversation wrote into a call   a sub-agent that names no parent
+    a task that another conversation wrote into a call     a sub-agent that names no parent
 
 Owns this table. A call that names nothing belongs to the rollout of the call before it.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from lego_harness.wire.quotes import is_quoted
+from lego_harness.wire.quotes import is_mostly
 from lego_harness.wire.recording import Call
 from lego_harness.wire.said import Said, dialect_of, is_success, read_reply
 from lego_harness.wire.stream import items, text_of
@@ -82,7 +82,7 @@ def _join_by_content(calls: Sequence[Call], named: Sequence[list[str]], families
                 is_own = families.head(names[0]) in map(families.head, owners)
                 families.join(names[0], *([] if is_own else owners[-1:]))
         for prompt, owner in prompts:
-            if any(is_quoted(prompt, task) for task in _tasks(call.fields)):
+            if any(is_mostly(task, prompt) for task in _tasks(call.fields)):
                 families.join(names[0], owner)
         said = _said(call)
         for sign in (said.message["content"].strip(), *(made["id"] for made in said.calls)):

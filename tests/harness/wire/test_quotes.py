@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lego_harness.wire.quotes import Quotes, is_quoted
+from lego_harness.wire.quotes import Quotes, is_mostly
 
 SAID = "SUMMARY: add() must be fixed in calc.py; tests are in test_calc.py."
 REPLACED = "GILEDIF: add() laha be cisuv in calc.py; resoc are in test_calc.py."
@@ -38,7 +38,14 @@ def test_a_message_keeps_the_form_in_which_it_was_first_seen() -> None:
     assert quotes.restored(f"{REPLACED} ") == f"{SAID} "
 
 
-def test_a_line_is_quoted_by_its_words_or_by_their_shape() -> None:
-    assert is_quoted("List the files.", "Now: List the files.")
-    assert is_quoted("[[a]] List the files.", "[[a]] Pobi veq kulem.")
-    assert not is_quoted("List the files.", "Pobi veq kulems.")
+def test_a_passage_is_known_by_its_words_or_by_their_shape() -> None:
+    assert is_mostly("List the files.", "List the files.")
+    assert is_mostly("Now:\nList the files.", "List the files.")
+    assert is_mostly("[[a]] Pobi veq kulem.", "[[a]] List the files.")
+    assert not is_mostly("Pobi veq kulems.", "List the files.")
+
+
+def test_a_path_or_command_within_a_text_is_no_passage_of_it() -> None:
+    assert not is_mostly("Repair /workspace/calc.py.", "/workspace/calc.py")
+    assert not is_mostly("Run python -m pytest", "python -m pytest")
+    assert not is_mostly("Repair add() in calc.py, then run this:\npython -m pytest", "python -m pytest")

@@ -451,6 +451,15 @@ async def test_rollouts_in_one_file_are_sessions_of_their_own(outcomes: Outcomes
     assert [(one["turns"], causes(one)) for one in await outcomes(tape)] == [(2, ["start"]), (3, ["start"])]
 
 
+async def test_rollouts_of_a_task_that_names_what_others_ran_stay_apart(outcomes: Outcomes) -> None:
+    tape = Tape()
+    for name in "ab":
+        talk = Chat(tape, task=f"{TASK} Use python -m pytest -q.", x_session_id=name)
+        talk.tool_turn("python -m pytest -q")
+        talk.turn("Done.")
+    assert [(one["turns"], causes(one)) for one in await outcomes(tape)] == [(2, ["start"])] * 2
+
+
 async def test_rollouts_are_told_apart_by_the_secret_in_the_path(outcomes: Outcomes) -> None:
     tape = Tape()
     for secret in ("one", "two", "one"):
