@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from http import HTTPStatus
 from itertools import islice
+from typing import Any
 
 from lego_harness.proxy.refusal import Refusal
 from lego_harness.proxy.strict_json import encode
@@ -27,6 +28,7 @@ LOST = " …"
 SOON = 16
 """Calls; a harness gives up after fewer, whatever it asks beside."""
 _NAMED_BY = ("session", "agent-id", "thread")
+_ASKS = ("messages", "input", "system", "instructions", "tools")
 
 
 class Lines:
@@ -56,7 +58,7 @@ class Lines:
         """The whole reply to a repetition of the call, where one comes soon in its conversation."""
         later = (one for one in self._calls if one.n > call.n and _conversation(one) == _conversation(call))
         for one in islice(later, SOON):
-            said = said_to(one) if one.body == call.body and dialect_of(one.path) else None
+            said = said_to(one) if _asked(one) == _asked(call) and dialect_of(one.path) else None
             if isinstance(said, Said) and said.is_over:
                 return said
         return None
@@ -81,7 +83,12 @@ def _status(status: int) -> HTTPStatus:
 
 def _key(call: Call) -> str:
     """What makes two calls the same one, asked again."""
-    return encode([_conversation(call), call.body])
+    return encode([_conversation(call), _asked(call)])
+
+
+def _asked(call: Call) -> Any:
+    """What a call asks of the model: a harness may ask again without a stream, or for fewer tokens."""
+    return {name: call.fields[name] for name in _ASKS if name in call.fields} or call.body
 
 
 def _conversation(call: Call) -> list[str]:

@@ -56,6 +56,19 @@ async def test_a_stream_that_broke_off_is_answered_with_the_same_reply(outcome_o
     assert (shown["turns"], causes(shown), shown["errors"]) == (4, ["start", "side_call"], [])
 
 
+async def test_a_stream_that_broke_off_may_be_asked_for_again_whole(outcome_of: Outcome) -> None:
+    tape = Tape()
+    main = Claude(tape, **CLAUDE)
+    main.tool_turn()
+    main.post(main.broken(main.message("I will")))
+    tape.lines[-1]["body"] |= {"stream": True, "max_tokens": 32_000}
+    main.turn("I will look.", "cat calc.py")
+    main.results("ok")
+    main.turn("Done.")
+    shown = await outcome_of(tape)
+    assert (shown["turns"], causes(shown), shown["errors"]) == (3, ["start"], [])
+
+
 async def test_a_phantom_call_in_the_history_is_a_fork(outcome_of: Outcome) -> None:
     tape = Tape()
     main = Chat(tape)
