@@ -105,6 +105,8 @@ def _add_chat_call(to: Assembled, message: dict[str, Any], delta: dict[str, Any]
     function = table(delta.get("function"))
     last = len(to.parts) - (not delta.get("id"))  # some servers give no index, and the id once
     place = str(delta.get("index", max(last, 0)))
+    if delta.get("id") and place in to.parts and to.parts[place]["id"] not in ("", delta["id"]):
+        to.parts[f"{place} of {len(to.parts)}"] = to.parts.pop(place)  # others give all the same index
     if place not in to.parts:
         to.parts[place] = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
         message.setdefault("tool_calls", []).append(to.parts[place])

@@ -121,6 +121,25 @@ def test_calls_without_an_index_are_told_apart_by_their_ids() -> None:
     assert not said.is_over
 
 
+def test_calls_that_all_have_the_same_index_are_told_apart_by_their_ids() -> None:
+    deltas = [
+        {"index": 0, "id": "a", "function": {"name": "bash", "arguments": '{"x"'}},
+        {"index": 0, "id": "a", "function": {"arguments": ": 1}"}},
+        {"index": 0, "id": "b", "function": {"name": "edit", "arguments": '{"y"'}},
+        {"index": 0, "function": {"arguments": ": 2}"}},
+        {"index": 0, "id": "c", "function": {"name": "read", "arguments": "{}"}},
+    ]
+    sse = "".join(
+        f"data: {json.dumps({'choices': [{'delta': {'tool_calls': [one]}}]})}\n\n" for one in deltas
+    )
+    said = read_reply("chat", RecordedReply(status=200, sse=sse))
+    assert [(call["id"], call["function"]["arguments"]) for call in said.calls] == [
+        ("a", {"x": 1}),
+        ("b", {"y": 2}),
+        ("c", {}),
+    ]
+
+
 def test_arguments_that_are_no_json_object_stay_text() -> None:
     call = {"id": "c", "function": {"name": "bash", "arguments": '{"command": "ls", '}}
     reply = {"choices": [{"message": {"content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}]}
