@@ -57,7 +57,7 @@ class Call(BaseModel):
     path: str = Field(pattern=r"^/[!-~]*$", max_length=2000)
     headers: list[tuple[HeaderName, HeaderValue]] = []
     body: Any = None
-    label: Label = Field(default="", alias="class")
+    label: Label | None = Field(default=None, alias="class")
     step: int | None = None
     reply: RecordedReply | None = None
     """None where the harness was gone before there was one."""

@@ -53,6 +53,11 @@ def test_a_schema_that_has_references_of_its_own_is_left_alone(tmp_path: Path) -
     assert read_recording(write(tmp_path, line(1, body)))[0].body == body
 
 
+def test_a_request_that_no_script_answered_has_no_class(tmp_path: Path) -> None:
+    (call,) = read_recording(write(tmp_path, line(1, None, **{"class": None, "step": None})))
+    assert (call.label, call.step) == (None, None)
+
+
 def test_a_compressed_recording_is_read(tmp_path: Path) -> None:
     path = tmp_path / "recording.jsonl.gz"
     path.write_bytes(gzip.compress(json.dumps(line(1, {"messages": []})).encode()))
