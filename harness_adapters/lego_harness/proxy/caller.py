@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lego_harness.proxy.strict_json import without_surrogates
+
 MAX_NAME = 200
 _AGENT = "x-claude-code-agent-id"
 _HEADERS = (
@@ -41,7 +43,12 @@ class Caller:
 def caller_of(headers: Mapping[str, str]) -> Caller:
     """The conversation named by a request's headers, whose keys are matched as `headers` does."""
     for name, parent in _HEADERS:
-        if thread := headers.get(name, ""):
-            above = headers.get(parent, "")[:MAX_NAME] if parent else ""
-            return Caller(thread=thread[:MAX_NAME], parent=above, is_sub_agent=bool(above) or name == _AGENT)
+        if thread := _text(headers, name):
+            above = _text(headers, parent)
+            return Caller(thread=thread, parent=above, is_sub_agent=bool(above) or name == _AGENT)
     return Caller()
+
+
+def _text(headers: Mapping[str, str], name: str) -> str:
+    """A header's value; bytes that are no UTF-8, which would be lone surrogates, replaced."""
+    return without_surrogates(headers.get(name, ""))[:MAX_NAME]

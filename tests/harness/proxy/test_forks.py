@@ -11,6 +11,7 @@ import pytest
 from lego_harness.proxy.capture import Capture
 from lego_harness.proxy.render import Renderer
 from tests.support.conversation import Talk
+from tests.support.fuzz.raw_http import request
 from tests.support.scripted_engine import ScriptedEngine, route_row, say
 
 Begin = Callable[..., Awaitable[Talk]]
@@ -348,6 +349,18 @@ async def test_a_sub_agent_that_is_given_its_parents_history_is_a_branch_of_its_
         assert branch.mask.sum() == sum(own)
         assert branch.ids[: len(known)].tolist() == known
     assert [request.routes_from for request in engine.requests[:3]] == [0, len(known) - 1, len(known) - 1]
+
+
+async def test_a_conversations_name_may_be_any_bytes(talk: Begin, renderer: Renderer) -> None:
+    t = await talk(ScriptedEngine(renderer, [LS]))
+    body = json.dumps({"messages": t.messages}).encode()
+    raw = request("POST", t.session.endpoint.path + "/v1/chat/completions", body, X_Session_Id="caf~")
+    reader, writer = await asyncio.open_unix_connection(t.session.endpoint.socket)
+    writer.write(raw.replace(b"caf~", b"caf\xe9"))
+    assert b" 200 " in await reader.readline()
+    writer.close()
+    (branch,) = t.session.close().branches
+    assert branch.thread == "caf\ufffd"
 
 
 async def test_sub_agents_are_served_side_by_side(talk: Begin, renderer: Renderer) -> None:
