@@ -23,13 +23,17 @@ from lego_harness.types import TokenIds
 def render_added(renderer: Renderer, graph: MessageGraph, at: Attachment, request: Request) -> TokenIds:
     """The ids behind the attachment, generation prompt included; raises AlignmentError when the
     model's chat template refuses them, TooLong when they cannot fit."""
+    ids: list[int] = []
     try:
-        pieces = list(_pieces(renderer, graph, at, request))
+        for piece in _pieces(renderer, graph, at, request):
+            if (so_far := at.num_tokens + len(ids)) > renderer.max_model_len:
+                raise TooLong(f"more than {so_far} tokens")
+            ids += piece
     except TooLong:
         raise
     except UsageError as error:
         raise AlignmentError(str(error)) from error
-    return np.array([token for piece in pieces for token in piece], np.int32)
+    return np.array(ids, np.int32)
 
 
 def _pieces(renderer: Renderer, graph: MessageGraph, at: Attachment, request: Request) -> Iterator[list[int]]:

@@ -81,6 +81,20 @@ async def test_what_is_far_too_long_truncates_without_being_tokenised(
     assert t.session.close().stop is StopReason.TRUNCATED_TOKENS
 
 
+async def test_turns_beyond_the_engines_length_are_not_rendered(
+    talk: Begin, renderer: Renderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    t = await talk(ScriptedEngine(renderer, [LS]))
+    await t.tool_turn()
+    t.messages += [{"role": "assistant", "content": "x"}] * renderer.max_model_len
+    rendered: list[object] = []
+    render_turn = renderer.render_turn
+    monkeypatch.setattr(renderer, "render_turn", lambda turn: rendered.append(turn) or render_turn(turn))
+    assert (await t.post())[0] == 400
+    assert t.session.close().stop is StopReason.TRUNCATED_TOKENS
+    assert len(rendered) * len(render_turn(t.messages[-1])) <= renderer.max_model_len
+
+
 async def test_max_tokens_never_passes_the_engines_length(talk: Begin, renderer: Renderer) -> None:
     engine = ScriptedEngine(renderer, [DONE])
     t = await talk(engine, sampling=Sampling(max_tokens=10**6), budget=Budget(max_tokens=10**6))
