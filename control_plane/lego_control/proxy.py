@@ -117,7 +117,8 @@ class _Doors:
         """Open what is asked for by the token and a name."""
         token, _, name = secret.partition(".")
         is_known = hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
-        if is_known and NAME.fullmatch(name) and len(self.sessions) < MAX_SESSIONS:
+        is_new = name not in self.sessions  # the first one has a name, and another path
+        if is_known and is_new and NAME.fullmatch(name) and len(self.sessions) < MAX_SESSIONS:
             self.open(name)
 
     def open(self, name: str) -> Session:

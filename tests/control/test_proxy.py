@@ -135,7 +135,10 @@ async def test_whoever_lacks_the_token_opens_nothing(model: Path, tmp_path: Path
     async with served(pretend) as url, proxy(url, model, tmp_path / "captures.jsonl") as running:
         async with aiohttp.ClientSession() as http:
             root, _, token = running.anthropic_url.rpartition("/")
-            for secret in ("x", f"{token}x", f"{token}.", f"{token}.a b", f"{token[:-1]}.name"):
+            taken = (
+                f"{token}.session"  # the first one's name: whoever came by it would be written in its place
+            )
+            for secret in ("x", f"{token}x", f"{token}.", f"{token}.a b", f"{token[:-1]}.name", taken):
                 async with http.get(f"{root}/{secret}/v1/models") as answer:
                     assert answer.status == 401
             async with http.get(f"{root}/{token}.name/v1/models") as answer:
