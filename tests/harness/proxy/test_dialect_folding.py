@@ -149,6 +149,21 @@ def test_block_or_string_and_cache_marks_make_no_difference(wire: Any) -> None:
     assert messages(wire).fingerprint == messages(user("x")).fingerprint
 
 
+@pytest.mark.parametrize(
+    "system",
+    [
+        [text("x-anthropic-billing-header: cch=1f3;"), text("S")],
+        [text("x-anthropic-billing-header: cch=2a4;\n\nS")],
+        "x-anthropic-billing-header: cch=3b5;\nS",
+        [text("S"), text("")],
+        "S",
+    ],
+)
+def test_the_billing_line_is_no_part_of_the_system_prompt(system: Any) -> None:
+    assert messages(user("x"), system=system).messages == [{"role": "system", "content": "S"}, user("x")]
+    assert messages(user("x"), system="x-anthropic-billing-header: cch=4c6;").messages == [user("x")]
+
+
 def test_text_around_tool_results_keeps_its_place() -> None:
     results = [{"type": "tool_result", "tool_use_id": str(i), "content": f"r{i}"} for i in range(2)]
     request = messages(user([text("a"), results[0], text(""), results[1], text("b"), text("c")]))

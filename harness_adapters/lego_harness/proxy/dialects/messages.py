@@ -1,7 +1,7 @@
 """Anthropic Messages → canonical conversation.
 
 Owns the wire shapes of a `/v1/messages` request. Folds away what carries no meaning for the model:
-cache marks, block list or string, the billing block of the system prompt, thinking that only its
+cache marks, block list or string, the billing line of the system prompt, thinking that only its
 author can read; whether a tool result was an error is what its text says. Refused: anything but
 text and thinking, and tools that a server runs, whose answers a harness would wait for in vain.
 """
@@ -110,11 +110,16 @@ class MessagesDialect:
 
 def _fold_system(wire: Any) -> list[Message]:
     if wire is None or isinstance(wire, str):
-        content = wire or ""
+        content = _unbilled(wire or "")
     else:
         blocks = validated_items(SYSTEM, wire, "system")
-        content = _text([block for block in blocks if not (block.text or "").startswith(BILLING)], "system")
+        content = JOIN.join(filter(None, (_unbilled(_text([block], "system")) for block in blocks)))
     return [{"role": "system", "content": content}] if content else []
+
+
+def _unbilled(text: str) -> str:
+    """The text without a first line that differs from request to request and says nothing."""
+    return text.partition("\n")[2].lstrip("\n") if text.startswith(BILLING) else text
 
 
 def _opens_round(wire: Sequence[Any], index: int) -> bool:
