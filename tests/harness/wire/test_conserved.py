@@ -65,6 +65,14 @@ class Scene:
     def sub_agent(self) -> None:
         self.agent.tool_turn()
 
+    def forked(self) -> None:
+        """A sub-agent that is given the whole history; its parent goes on as well."""
+        names = {"x_session_id": f"fork{len(self.talk.tape.lines)}", "x_parent_session_id": "main"}
+        agent = copy.copy(self.talk)
+        agent.headers, agent.messages = names, list(self.talk.messages)
+        agent.say("You are the agent.")
+        agent.tool_turn()
+
     def compact(self) -> None:
         summary = "add() in calc.py subtracts; fix the operator."
         self.talk.turn(summary)
