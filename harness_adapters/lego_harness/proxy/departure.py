@@ -26,7 +26,8 @@ from collections.abc import Sequence
 from lego_harness.proxy.conversation import Message, Request
 from lego_harness.proxy.exchange import Cause, Departure, Exchange
 from lego_harness.proxy.locate import Match, has_grown
-from lego_harness.text import one_line
+from lego_harness.proxy.strict_json import encode
+from lego_harness.text import changed, one_line
 
 MIN_QUOTE = 12
 """Characters; shorter lines may recur by chance."""
@@ -115,8 +116,12 @@ def _about_reply(exchange: Exchange, other: Message, why: str) -> tuple[Cause, s
 def _what_differs(held: Message, other: Message) -> str:
     for key in ("role", "content", "tool_call_id", "tool_calls", "reasoning_content"):
         if held.get(key) != other.get(key):
-            return one_line(f"its {key} was {held.get(key)!r} and is {other.get(key)!r}", limit=300)
+            return one_line(f"its {key} {changed(_text(held.get(key)), _text(other.get(key)))}")
     return ""
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else encode(value)
 
 
 def _names(offer: Request | Exchange) -> str:

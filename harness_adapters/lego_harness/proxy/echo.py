@@ -28,6 +28,7 @@ from typing import Any, cast
 
 from lego_harness.proxy.conversation import Message, Tool, ToolCall
 from lego_harness.proxy.forms.values import whole_value
+from lego_harness.text import changed, first_difference
 
 _EMPTY: tuple[object, ...] = (False, None, "", [], {})
 _EXACT, _LARGEST = 2**53, 2**1023
@@ -96,9 +97,7 @@ def _call_difference(ours: ToolCall, theirs: ToolCall, defaults: Defaults) -> st
         return "" if is_same else f"call {ours['id']}: its arguments are no longer a JSON object"
     for key in sampled | echoed:
         if not _same_argument(key, sampled, echoed, defaults.get(other, {})):
-            return (
-                f"call {ours['id']}: argument {key!r} was {_short(sampled, key)} and is {_short(echoed, key)}"
-            )
+            return f"call {ours['id']}: argument {key!r} {_change(key, sampled, echoed)}"
     return ""
 
 
@@ -170,12 +169,17 @@ def _folded_text(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.rstrip().split("\n"))
 
 
+def _change(key: str, sampled: dict[str, Any], echoed: dict[str, Any]) -> str:
+    one, other = sampled.get(key), echoed.get(key)
+    if isinstance(one, str) and isinstance(other, str):
+        return changed(one, other)
+    return f"was {_short(sampled, key)} and is {_short(echoed, key)}"
+
+
 def _short(arguments: dict[str, Any], key: str) -> str:
     return repr(arguments[key])[:80] if key in arguments else "absent"
 
 
 def _first_change(one: str, other: str) -> str:
-    at = next(
-        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
+    at = first_difference(one, other)
     return f"at character {at}, {one[at : at + 40]!r} became {other[at : at + 40]!r}"

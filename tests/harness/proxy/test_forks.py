@@ -182,6 +182,17 @@ async def test_turns_that_said_the_same_keep_their_ids_apart(talk: Begin, render
         assert _holds(context, [*renderer.generation_prompt, *turn.sampled_ids])
 
 
+async def test_what_was_changed_in_a_long_message_is_told(talk: Begin, renderer: Renderer) -> None:
+    t = await talk(ScriptedEngine(renderer, [LS, DONE]))
+    long = "You are an agent. " * 50
+    t.messages[0] = {"role": "system", "content": f"{long}It is 10:01."}
+    await t.tool_turn()
+    t.messages[0] = {"role": "system", "content": f"{long}It is 10:02. Hurry."}
+    await t.turn()
+    (fork,) = t.session.close().forks
+    assert fork.detail == f"its content was '1.' and is '2. Hurry.' from character {len(long) + 10} on"
+
+
 def _holds(ids: list[int], part: list[int]) -> bool:
     return any(ids[i : i + len(part)] == part for i in range(len(ids)))
 
