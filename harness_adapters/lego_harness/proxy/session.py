@@ -4,8 +4,9 @@
 
 Owns what may be asked of the engine, and when no more. Invariants: a turn is recorded whole or not
 at all; ids are never rewritten; a delivered reply is never replayed; the first failure or used-up
-budget ends the session, sets `ended`, and every later request is refused. Equal requests wait for
-one another, different ones run side by side, so that sub-agents do. Speaks no wire format.
+budget ends the session, sets `ended`, and every later request is refused, while calls under way are
+recorded if they end before the session is closed. Equal requests wait for one another, different ones
+run side by side, so that sub-agents do. Speaks no wire format.
 """
 
 from __future__ import annotations
@@ -186,7 +187,9 @@ class Session:
         call = self._engine_request(np.concatenate([self._graph.ids_before(at), delta]), at)
         started_s = time.monotonic() - self._opened_s
         generation = await self._generate(call)
-        return self._record(request, at, call, delta, generation, started_s)
+        reply = self._record(request, at, call, delta, generation, started_s)
+        self._refuse_if_over()  # what was sampled while the rollout ended is recorded all the same
+        return reply
 
     def _engine_request(self, context: TokenIds, at: Attachment) -> GenerateRequest:
         room = self._renderer.max_model_len - len(context)
@@ -226,7 +229,8 @@ class Session:
             raise
         finally:
             self._calls.discard(call)
-        self._refuse_if_over()
+        if self._is_closed:
+            raise self._refusal()
         return checked(
             generation,
             request,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -32,6 +33,25 @@ async def test_turns_beyond_the_budget_truncate(talk: Begin, renderer: Renderer)
     assert t.session.ended.is_set()
     capture = t.session.close()
     assert (capture.stop, capture.error, len(capture.turns)) == (StopReason.TRUNCATED_TURNS, "", 2)
+
+
+async def test_calls_that_are_under_way_when_a_budget_ends_are_recorded(
+    talk: Begin, renderer: Renderer
+) -> None:
+    gate = asyncio.Event()
+    engine = ScriptedEngine(renderer, [LS, DONE], gate=gate)
+    t = await talk(engine, budget=Budget(max_turns=2))
+    asked = [[{"role": "user", "content": name}] for name in "abc"]
+    calls = [asyncio.create_task(t.post(messages=messages)) for messages in asked[:2]]
+    while len(engine.requests) < 2:  # noqa: ASYNC110 - nothing announces it
+        await asyncio.sleep(0)
+    assert (await t.post(messages=asked[2]))[0] == 400
+    gate.set()
+    assert [status for status, _ in await asyncio.gather(*calls)] == [400, 400]
+    capture = t.session.close()
+    assert (capture.stop, len(capture.turns)) == (StopReason.TRUNCATED_TURNS, 2)
+    sampled = [len(renderer.encode_assistant(step)) for step in (LS, DONE)]
+    assert sum(int(branch.mask.sum()) for branch in capture.branches) == sum(sampled)
 
 
 async def test_the_token_budget_shortens_the_last_turn_and_then_truncates(
