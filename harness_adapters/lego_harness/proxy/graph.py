@@ -68,7 +68,7 @@ class MessageGraph:
         matches: list[Match] = []
         for leaf in self._candidates(request):
             matches.append(follow(leaf, request))
-            if matches[-1].is_linear and not _is_of_parent(leaf, request):
+            if matches[-1].is_linear and not _is_left_to_others(leaf, request):
                 return self._attachment(matches[-1], request, Departure())
         best = max(matches, key=Match.rank, default=Match())
         return self._attachment(best, request, departure(best, request, self.exchanges))
@@ -148,8 +148,8 @@ class MessageGraph:
         )
 
     def _path(self, at: Attachment, request: Request) -> TokenPath:
-        """The parent's own path where it ends with the parent and is not left to it, else a new one."""
-        if at.parent and at.parent.is_last and not _is_of_parent(at.parent, request):
+        """The parent's own path where it ends with the parent and is not left to others, else a new one."""
+        if at.parent and at.parent.is_last and not _is_left_to_others(at.parent, request):
             return at.parent.path
         path = at.parent.path.fork(at.num_tokens, at.num_routed) if at.parent else TokenPath()
         self.paths.append(path)
@@ -188,7 +188,6 @@ def _said(message: Message) -> str:
     return told_apart(message["content"])[0]
 
 
-def _is_of_parent(exchange: Exchange, request: Request) -> bool:
-    """Whether it is of the conversation that started the one of the request."""
-    caller = request.caller
-    return caller.is_sub_agent and caller.parent == exchange.caller.thread != caller.thread
+def _is_left_to_others(exchange: Exchange, request: Request) -> bool:
+    """Whether a sub-agent asks, and it is of the conversation that the sub-agent was given."""
+    return request.caller.is_sub_agent and request.caller.thread != exchange.caller.thread
