@@ -110,6 +110,8 @@ def _odd() -> list[Replica]:
         _fine("harder-pool", cliff(rise(0.3, 0.7, 20), 70, 0.42, 1), 140),
         _fine("epochs", lambda s: 0.4 + 0.12 * ((s // 20) % 2), 160),
         _fine("always-truncated", rise(0.2, 0.5, 30), 120, symptoms={"truncated": flat(0.97)}),
+        _fine("always-or-never", flat(0.27), 200, groups=2, solvable=0.9),
+        _fine("always-or-never-4", flat(0.27), 200, groups=4, solvable=0.9),
         _fine("half-without-variance", rise(0.2, 0.5, 30), 120, groups=8, spread=0.4),
         _fine("spiking-gradient", flat(0.5), 120, symptoms={"grad_norm": notch(flat(0.3), 60, 40.0, 1)}),
         _fine("entropy-falls", rise(0.2, 0.6, 25), 120, symptoms={"entropy": decay(flat(0.8), 0, 25, 0.05)}),

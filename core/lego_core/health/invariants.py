@@ -8,6 +8,7 @@ not collapsed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import exp, lgamma
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,9 @@ MOST = 0.5
 USUAL = 0.5
 """A rate that was above this before is how the run is set up."""
 CHANCE = 1e-4
-"""A stretch without any reward is chance unless it is rarer than this at half of the peak."""
+"""A stretch without any reward, or of groups without variance, is chance unless it is rarer than this."""
+PAST = 30
+"""Steps before a stretch that say how often a group is without variance anyway."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,16 +70,20 @@ def dominating(shares: Floats) -> Breach | None:
     return Breach(value=float(shares[index[start:]].mean()), threshold=MOST, start=int(index[start]))
 
 
-def no_signal(zero_variance: Floats, rewards: Floats, graded: Floats) -> Breach | None:
+def no_signal(zero_variance: Floats, rewards: Floats, graded: Floats, groups: Floats) -> Breach | None:
     """Groups `[n]` share without variance at least 95 % for six steps while rewards fell below half of
     their peak, for longer than chance explains; or for ten steps, whatever they did before, while less than
-    half of the rewards are earned. Groups that are solved by everybody are no breach."""
+    half of the rewards are earned. Groups that are solved by everybody are no breach; neither are few groups
+    of tasks that are solved always or never, which lack variance together now and then. `groups` `[n]` each
+    step's count; NaN where nobody counted."""
     index = np.flatnonzero(np.isfinite(zero_variance) & np.isfinite(rewards))
     start = _stretch(zero_variance[index] >= RATE)
     length = len(index) - start
     if length < STEPS or not (zero_variance[index[:start]] < RATE).any():
         return None
     first = int(index[start])
+    if _by_luck(zero_variance[index], groups[index], start) > CHANCE:
+        return None
     reward = float(rewards[index[start:]].mean())
     if _fell(rewards, first):
         if _chance(rewards[:first], graded[index[start:]]) > CHANCE:
@@ -102,6 +109,17 @@ def _fell(rewards: Floats, start: int) -> bool:
     peak = peak_of(before[np.isfinite(before)])
     after = after[np.isfinite(after)]
     return bool(peak and len(after) and after.mean() < LOW * peak)
+
+
+def _by_luck(zero_variance: Floats, groups: Floats, start: int) -> float:
+    """How likely it is that every group from `start` on lacks variance, if groups do so as often as in the steps
+    before (Laplace's rule of succession, since those may be few); 0 where groups were not counted."""
+    past = slice(max(start - PAST, 0), start)
+    flat, known, count = (
+        float(np.nansum(some)) for some in (zero_variance[past] * groups[past], groups[past], groups[start:])
+    )
+    a, b = flat + 1, known - flat + 1
+    return exp(lgamma(a + count) - lgamma(a) + lgamma(a + b) - lgamma(a + b + count)) if count else 0.0
 
 
 def _chance(before: Floats, graded: Floats) -> float:
