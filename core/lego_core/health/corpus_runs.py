@@ -113,6 +113,8 @@ def _odd() -> list[Replica]:
         _fine("always-or-never", flat(0.27), 200, groups=2, solvable=0.9),
         _fine("always-or-never-4", flat(0.27), 200, groups=4, solvable=0.9),
         _fine("half-without-variance", rise(0.2, 0.5, 30), 120, groups=8, spread=0.4),
+        _fine("uses-every-turn", rise(0.2, 0.6, 25), 120, symptoms={"truncated": jump(0.1, 0.98, 60, 5)}),
+        _fine("answers-at-once", rise(0.2, 0.6, 25), 120, symptoms={"silent": jump(0.1, 0.98, 60, 5)}),
         _fine("spiking-gradient", flat(0.5), 120, symptoms={"grad_norm": notch(flat(0.3), 60, 40.0, 1)}),
         _fine("entropy-falls", rise(0.2, 0.6, 25), 120, symptoms={"entropy": decay(flat(0.8), 0, 25, 0.05)}),
         _fine("length-grows", rise(0.2, 0.6, 25), 120, symptoms={"response_tokens": rise(800, 4000, 40)}),

@@ -23,6 +23,8 @@ RATE = 0.95
 MOST = 0.5
 USUAL = 0.5
 """A rate that was above this before is how the run is set up."""
+HELD = 0.8
+"""Of the best level so far: a run that earns so much has not lost what it could."""
 CHANCE = 1e-4
 """A stretch without any reward, or of groups without variance, is chance unless it is rarer than this."""
 PAST = 30
@@ -51,14 +53,17 @@ def non_finite(column: Column) -> Breach | None:
 
 def saturated(rates: Floats, rewards: Floats) -> Breach | None:
     """A share `[n]` in [0, 1] that is at least 95 % for six measured steps, though it was below one
-    half before; or, where it never was, though rewards were twice as high before."""
+    half before; or, where it never was, though rewards were twice as high before. A run that earns as much as
+    ever has found another way to work, and is no breach."""
     index = np.flatnonzero(np.isfinite(rates))
     start = _stretch(rates[index] >= RATE)
     if len(index) - start < STEPS:
         return None
-    if not (_was_usually_low(rates[index[:start]]) or _fell(rewards, int(index[start]))):
+    first = int(index[start])
+    is_new = _was_usually_low(rates[index[:start]]) and not _earns(rewards, first)
+    if not (is_new or _fell(rewards, first)):
         return None
-    return Breach(value=float(rates[index[start:]].mean()), threshold=RATE, start=int(index[start]))
+    return Breach(value=float(rates[index[start:]].mean()), threshold=RATE, start=first)
 
 
 def dominating(shares: Floats) -> Breach | None:
@@ -105,10 +110,22 @@ def _stretch(holds: NDArray[np.bool_]) -> int:
 
 def _fell(rewards: Floats, start: int) -> bool:
     """Whether rewards from `start` on are below half of the best level before."""
+    share = _of_peak(rewards, start)
+    return share is not None and share < LOW
+
+
+def _earns(rewards: Floats, start: int) -> bool:
+    """Whether rewards from `start` on are about as good as the best level before."""
+    share = _of_peak(rewards, start)
+    return share is not None and share >= HELD
+
+
+def _of_peak(rewards: Floats, start: int) -> float | None:
+    """Mean reward from `start` on as a share of the best level before; None where one of them is not known or 0."""
     before, after = rewards[:start], rewards[start:]
     peak = peak_of(before[np.isfinite(before)])
     after = after[np.isfinite(after)]
-    return bool(peak and len(after) and after.mean() < LOW * peak)
+    return float(after.mean()) / peak if peak and len(after) else None
 
 
 def _by_luck(zero_variance: Floats, groups: Floats, start: int) -> float:
