@@ -20,13 +20,19 @@ class _Pattern:
     helps: frozenset[str]
     text: str
     next_check: str
+    one_of: frozenset[str] = frozenset()
+    """Where there are any, one of these too."""
+
+    def fits(self, names: frozenset[str]) -> bool:
+        return self.needs <= names and (not self.one_of or not self.one_of.isdisjoint(names))
 
 
 def explain(findings: Iterable[Finding]) -> tuple[Hypothesis, ...]:
-    """The hypotheses for which every needed metric has a finding, best supported first."""
+    """The hypotheses for which every needed metric has a finding (and one of those of which one is), best
+    supported first."""
     found = [(f.metric, f.key) for f in findings]
-    names = {name for names in found for name in names}
-    fitting = [p for p in PATTERNS if p.needs <= names]
+    names = frozenset(name for names in found for name in names)
+    fitting = [p for p in PATTERNS if p.fits(names)]
     fitting.sort(key=lambda p: -len((p.needs | p.helps) & names))
     return tuple(
         Hypothesis(
@@ -39,13 +45,14 @@ def explain(findings: Iterable[Finding]) -> tuple[Hypothesis, ...]:
     )
 
 
-def _pattern(name: str, needs: str, helps: str, text: str, next_check: str) -> _Pattern:
+def _pattern(name: str, needs: str, helps: str, text: str, next_check: str, one_of: str = "") -> _Pattern:
     return _Pattern(
         name=name,
         needs=frozenset(needs.split()),
         helps=frozenset(helps.split()),
         text=text,
         next_check=next_check,
+        one_of=frozenset(one_of.split()),
     )
 
 
@@ -105,6 +112,8 @@ PATTERNS = (
         "malformed dominated silent zero_variance truncated entropy kl_loss turns response_tokens",
         "The policy lost what it could: outputs are broken in form, no rollout earns anything.",
         "Read three rollouts of the step it began and three before; go back to a checkpoint before it.",
+        one_of="reward/robust_drop zero_variance/no_signal truncated/saturated malformed/saturated silent/saturated "
+        "dominated",
     ),
     _pattern(
         "repetition",
@@ -119,6 +128,14 @@ PATTERNS = (
         "response_tokens turns reward",
         "Rollouts grow until a limit cuts them, and what is cut earns less.",
         "Compare rewards of cut and uncut rollouts; look at what the last turns do.",
+    ),
+    _pattern(
+        "rollouts_grow",
+        "",
+        "response_tokens/grown turns/grown truncated",
+        "Rollouts are far longer than at the beginning.",
+        "Compare rewards of long and short rollouts of one task; look at how near they come to a limit.",
+        one_of="response_tokens/grown turns/grown",
     ),
     _pattern(
         "form_lost",
@@ -143,9 +160,16 @@ PATTERNS = (
     ),
     _pattern(
         "slow_decay",
-        "reward",
+        "reward/falling",
         "entropy pearson_r kl_loss",
         "The reward goes down slowly.",
         "Compare with the held-out solve rate; look at agreement and staleness over the same steps.",
+    ),
+    _pattern(
+        "lower_level",
+        "reward/page_hinkley",
+        "heldout/fallen entropy",
+        "The reward moved to a lower level: other tasks than before, or a policy that got worse.",
+        "Compare the tasks of the steps before and after it, and the held-out solve rate across it.",
     ),
 )

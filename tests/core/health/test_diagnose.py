@@ -101,6 +101,32 @@ def test_steps_that_lost_most_of_their_rollouts_say_nothing_about_the_policy() -
     assert storm.hypotheses[0].name == "environment_failure"
 
 
+def test_a_reward_that_goes_down_slowly_is_no_policy_that_was_destroyed() -> None:
+    drift = run(80, reward_mean=lambda i: 0.6 - 0.002 * i + 0.02 * math.sin(7 * i))
+    named = [hypothesis.name for hypothesis in drift.hypotheses]
+    assert drift.verdict is Verdict.WATCH
+    assert named[0] == "slow_decay"
+    assert "policy_destroyed" not in named
+
+
+def test_a_step_down_that_is_no_collapse_is_told_as_a_lower_level() -> None:
+    jump = run(60, reward_mean=lambda i: (0.6 if i <= 40 else 0.4) + 0.01 * math.sin(7 * i))
+    named = [hypothesis.name for hypothesis in jump.hypotheses]
+    assert jump.verdict is Verdict.WATCH
+    assert named[0] == "lower_level"
+    assert "policy_destroyed" not in named
+
+
+def test_a_reward_that_is_gone_is_a_policy_that_was_destroyed() -> None:
+    gone = run(55, reward_mean=lambda i: 0.5 + 0.02 * math.sin(3 * i) if i <= 40 else 0.03)
+    assert gone.hypotheses[0].name == "policy_destroyed"
+
+
+def test_rollouts_that_grow_are_told_before_a_limit_cuts_them() -> None:
+    longer = run(40, sampled=lambda i: 1_000 if i <= 20 else 6_000)
+    assert [hypothesis.name for hypothesis in longer.hypotheses] == ["rollouts_grow"]
+
+
 def test_behind_a_resume_only_a_number_that_is_none_stops() -> None:
     def low(i: int) -> float:
         return 0.5 if i < 30 else 0.0
