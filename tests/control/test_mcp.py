@@ -265,6 +265,55 @@ async def test_a_stop_needs_the_name_typed_by_a_person(living: RunWriter, era: s
 
 
 @ERAS
+async def test_a_person_may_take_their_time_while_the_run_goes_on(living: RunWriter, era: str) -> None:
+    """The question holds numbers of the run, which are others when the answer comes."""
+    root = living.layout.root
+    living.append_step(step(1))
+    living.event("checkpoint", step=1, path="checkpoints")
+    asked: list[str] = []
+
+    async def person(context: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        living.append_step(step(1 + len(asked)))
+        return ElicitResult(action="accept", content={"run_name": root.name})
+
+    server = build(root.parent, allow_control=True)
+    async with Client(server, mode=era, elicitation_callback=person) as client:
+        for number in (1, 2):
+            arguments = {"run": root.name, "reason": "the curve is flat"}
+            result = await client.call_tool("run_stop", arguments)
+            assert result.structured_content["state"] == "requested"  # type: ignore[index]
+            assert len(asked) == len(requests(root)) == number
+    assert [f"step {number} of" in text for number, text in enumerate(asked, 1)] == [True, True]
+
+
+@ERAS
+async def test_a_person_is_told_what_a_stop_at_once_costs(living: RunWriter, era: str) -> None:
+    _, asked = await stop(living, era, ElicitResult(action="decline"), mode="now")
+    assert "at once, losing its step" in asked[0]
+
+
+@ERAS
+async def test_a_person_is_told_by_which_recipe_and_with_which_changes_a_run_is_started(
+    tmp_path: Path, era: str
+) -> None:
+    (tmp_path / "mine.toml").write_text('[run]\nname = "mine"\n')
+    asked: list[str] = []
+
+    async def person(context: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="decline")
+
+    server = build(tmp_path, allow_control=True, recipes=tmp_path)
+    async with Client(server, mode=era, elicitation_callback=person) as client:
+        changes = ["train.learning_rate=0.5", "run.name=mine\u202e", "run.name=mine"]
+        arguments = {"recipe": "mine.toml", "reason": "to see", "overrides": changes}
+        result = await client.call_tool("run_start", arguments)
+    assert result.structured_content["state"] == "declined"  # type: ignore[index]
+    assert "by mine.toml with its changes train.learning_rate=0.5; run.name=mine; run.name=mine." in asked[0]
+
+
+@ERAS
 @pytest.mark.parametrize(
     "answer", [ElicitResult(action="accept", content={"run_name": "another"}), ElicitResult(action="decline")]
 )

@@ -25,6 +25,7 @@ from lego_core.store.mailbox import Asked, Request
 from lego_harness.errors import UsageError
 
 MODES = ("checkpoint", "now")
+MAX_CHANGE = 200
 NOT_TYPED = "the run's name was not typed by a person: nothing was asked of the run"
 
 
@@ -47,6 +48,15 @@ def question(runs: Runs, run: str, verb: str) -> str:
         f"An agent wants to {verb} the run {run}: {told.state}, step {told.step} of {told.num_steps}, reward {reward}, "
         f"verdict {told.verdict}, {age}. Type the run's name to allow it."
     )
+
+
+def question_of_start(folder: Path, recipe: str, overrides: Sequence[str]) -> str:
+    """The same for a new run: which recipe, and every setting that the agent wants otherwise."""
+    path = recipe_below(folder, recipe)
+    name = load_recipe(path, overrides).run.name
+    told = line(str(path.relative_to(folder.resolve())), 300)
+    changes = f" with its changes {'; '.join(line(o, MAX_CHANGE) for o in overrides)}" if overrides else ""
+    return f"An agent wants to start a run named {name} by {told}{changes}. Type {name} to allow it."
 
 
 def run_control(
