@@ -183,6 +183,11 @@ async def test_pool_and_audit_know_the_tasks(runs: Path, run: str) -> None:
         ("trajectories_search", {"run": "RUN", "cursor": "-1"}, "bad_cursor"),
         ("metrics_query", {"run": "RUN", "keys": ["nothing*"]}, "no_such_metric"),
         ("job_get", {"job": "../x"}, "unknown_job"),
+        ("run_status", {"run": 7}, "bad_argument"),
+        ("run_status", {}, "bad_argument"),
+        ("trajectories_search", {"run": "RUN", "step": 5}, "bad_argument"),
+        ("trajectories_search", {"run": "RUN", "limit": -1}, "bad_argument"),
+        ("trajectories_search", {"run": "RUN", "first_step": "five"}, "bad_argument"),
     ],
 )
 async def test_what_is_asked_wrongly_is_answered_with_the_next_step(
@@ -192,6 +197,43 @@ async def test_what_is_asked_wrongly_is_answered_with_the_next_step(
         told = await failure(client, tool, **{k: run if v == "RUN" else v for k, v in arguments.items()})
     assert told["error"] == error
     assert told["next"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("runs_list", {"cursor": "999999999999"}),
+        ("run_diagnose", {"run": "RUN", "as_of_step": 10**30}),
+        ("metrics_query", {"run": "RUN", "keys": ["*"], "first_step": 10**30, "last_step": 10**40}),
+        ("trajectories_search", {"run": "RUN", "first_step": 10**30}),
+        ("trajectories_search", {"run": "RUN", "last_step": 10**30, "cursor": "999999999999"}),
+        ("trajectory_read", {"run": "RUN", "handle": "s00001.g00.r0", "first": 10**30}),
+        ("pool_query", {"run": "RUN", "last_step": 10**30}),
+        ("rewards_audit", {"run": "RUN", "first_step": 10**30}),
+        ("compare", {"a": "RUN", "b": "RUN", "last_step": 10**30}),
+    ],
+)
+async def test_numbers_beyond_every_run_are_answered_at_once(
+    runs: Path, run: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    async with Client(build(runs)) as client:
+        await call(client, tool, **{k: run if v == "RUN" else v for k, v in arguments.items()})
+
+
+@pytest.mark.parametrize(
+    "recipe_path", ["a\0b.toml", "../x.toml", "x" * 290 + ".toml", "loop.toml", "/etc/x.toml"]
+)
+async def test_a_recipe_that_does_not_lie_there_is_refused(tmp_path: Path, recipe_path: str) -> None:
+    (tmp_path / "loop.toml").symlink_to("loop.toml")
+    async with Client(build(tmp_path, allow_control=True, recipes=tmp_path)) as client:
+        assert (await failure(client, "validation_start", recipe=recipe_path))["error"] == "no_recipe"
+
+
+async def test_an_argument_that_a_tool_does_not_know_does_nothing(living: RunWriter) -> None:
+    result, asked = await stop(living, "legacy", ElicitResult(action="decline"), dry_run="yes")
+    assert result.is_error
+    assert "dry_run" in json.loads(result.content[0].text)["message"]
+    assert (asked, requests(living.layout.root)) == ([], ())
 
 
 async def test_a_pattern_that_would_take_forever_is_refused(tmp_path: Path) -> None:

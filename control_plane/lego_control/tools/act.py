@@ -169,8 +169,12 @@ def run_start(
 
 def recipe_below(folder: Path, recipe: str) -> Path:
     """A recipe file below the server's folder. Raises Refusal."""
-    path = (folder / recipe).resolve()
-    if not path.is_relative_to(folder.resolve()) or path.suffix != ".toml" or not path.is_file():
+    try:
+        path = (folder / recipe).resolve()
+        is_there = path.is_relative_to(folder.resolve()) and path.suffix == ".toml" and path.is_file()
+    except (OSError, ValueError, RuntimeError):  # too long, with a zero byte, links in a circle
+        path, is_there = folder, False
+    if not is_there:
         raise Refusal(
             "no_recipe", "no recipe lies there", "give the path of a .toml file below the server's folder"
         )
