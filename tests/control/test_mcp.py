@@ -26,7 +26,7 @@ from lego_core.health.policy import effective_policy
 from lego_core.store import RunStatus, RunWriter
 from lego_core.store.mailbox import Asked, requests
 from tests.control.operated import operated_run
-from tests.support.runs import recipe, step
+from tests.support.runs import recipe, step, trajectory
 
 GOLDEN = Path(__file__).parent / "tools_list.json"
 READ_ONLY = {
@@ -239,8 +239,6 @@ async def test_an_argument_that_a_tool_does_not_know_does_nothing(living: RunWri
 async def test_a_pattern_that_would_take_forever_is_refused(tmp_path: Path) -> None:
     root = operated_run(tmp_path / "runs", steps=1)
     with RunWriter.resume(root) as writer:
-        from tests.support.runs import trajectory
-
         slow = ({"role": "assistant", "content": "a" * 5_000 + "!"},)
         writer.append_trajectory(trajectory("s00002.g00.r0", messages=slow), step=2)
     async with Client(build(root.parent)) as client:
