@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from lego_control.failures import Refusal
 from lego_core.store import RunLayout, RunReader, RunStatus
@@ -23,6 +23,7 @@ from lego_core.store.mailbox import ACKNOWLEDGED, TO_TRAINER, Request, requests
 from lego_harness.errors import InfrastructureError, UsageError
 
 T = TypeVar("T")
+MAX_STEPS = 2**31
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -82,9 +83,10 @@ class Run:
         return self._known[what][1]
 
     def num_steps(self) -> int:
-        """Steps the recipe asks for; 0 where it does not say."""
-        steps = self.recipe().get("train", {}).get("steps", 0)
-        return steps if isinstance(steps, int) else 0
+        """Steps the recipe asks for; 0 where it does not say, or says what cannot be."""
+        train: Any = self.recipe().get("train")
+        steps: Any = cast(dict[str, Any], train).get("steps") if isinstance(train, dict) else None
+        return steps if type(steps) is int and 0 <= steps < MAX_STEPS else 0
 
     def is_running(self) -> bool:
         """Whether a trainer writes it now."""

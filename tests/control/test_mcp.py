@@ -268,6 +268,21 @@ async def test_runs_that_cannot_be_read_are_told_and_do_no_harm(tmp_path: Path) 
         assert (await failure(client, "run_status", run=good.name))["error"] == "unknown_run"
 
 
+@pytest.mark.parametrize("train", [None, 7, [], "x", {"steps": "many"}, {"steps": 10**400}, {"steps": -1}])
+async def test_a_run_whose_recipe_says_nonsense_is_listed_among_the_others(
+    tmp_path: Path, train: object
+) -> None:
+    good, odd = (operated_run(tmp_path / "runs", name=name, steps=1) for name in ("good", "odd"))
+    about = json.loads((odd / "run.json").read_text())
+    about["recipe"]["train"] = train
+    (odd / "run.json").write_text(json.dumps(about))
+    async with Client(build(good.parent)) as client:
+        rows = {row["run"]: row for row in (await call(client, "runs_list"))["runs"]}
+        assert {name: row["step"] for name, row in rows.items()} == {good.name: 1, odd.name: 1}
+        assert rows[odd.name]["num_steps"] == 0
+        assert (await call(client, "run_status", run=odd.name))["eta_s"] is None
+
+
 @pytest.fixture
 def living(tmp_path: Path) -> Iterator[RunWriter]:
     """A run that somebody writes."""
