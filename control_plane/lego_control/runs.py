@@ -8,10 +8,12 @@ version, not readable, gone) is told of that run alone.
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -24,6 +26,8 @@ from lego_harness.errors import InfrastructureError, UsageError
 
 T = TypeVar("T")
 MAX_STEPS = 2**31
+SKEW_S = 5.0
+"""By which the clocks of who asks and of the trainer may differ."""
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -33,7 +37,8 @@ class Asking:
 
     request: Request
     outcome: str
-    """`requested` until the trainer answers; `expired` when its process ended before it did."""
+    """`requested` until the trainer answers; `expired` when its process ended before it did, also behind a resume:
+    no process obeys what was asked of another."""
     step: int | None
 
 
@@ -114,9 +119,12 @@ class Run:
     def asked(self) -> list[Asking]:
         """What was asked of the trainer, oldest first."""
         answers = {str(fields.get("request")): fields for _, fields in self.events(ACKNOWLEDGED)}
-        waiting = "requested" if self.is_running() else "expired"
+        started = self.events("started")
+        since = math.inf if not self.is_running() else started[-1][0] - SKEW_S if started else -math.inf
         return [
-            _asking(request, answers, waiting) for request in self.requests() if request.asked in TO_TRAINER
+            _asking(request, answers, "requested" if _when(request) >= since else "expired")
+            for request in self.requests()
+            if request.asked in TO_TRAINER
         ]
 
     def requests(self) -> tuple[Request, ...]:
@@ -163,6 +171,14 @@ def _made(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def _when(request: Request) -> float:
+    """Unix seconds by the clock of whoever asked; infinite where it says none."""
+    try:
+        return datetime.fromisoformat(request.time).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return math.inf
 
 
 def _asking(request: Request, answers: dict[str, dict[str, Any]], waiting: str) -> Asking:
