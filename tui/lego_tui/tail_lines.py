@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.style import Style
@@ -22,6 +21,7 @@ from lego_tui.health import findings, level
 from lego_tui.metrics import series, show
 from lego_tui.palette import GLYPHS, palette
 from lego_tui.safe import one_line
+from lego_tui.words import clock
 
 POLL_S = 0.5
 _UNTOLD = ("stage", "checkpoint", "finished", "failed", "interrupted")
@@ -120,7 +120,7 @@ def line(item: News, run: RunFeed) -> Text:
         text.append(f"{show('heldout', fields['solve_rate'])} of {fields['n']:.0f}", look.strong)
         return text
     style, glyph = _level(item)
-    when = f"{datetime.fromtimestamp(item.time, UTC):%H:%M:%S} " if item.time else ""
+    when = f"{clock(item.time, '%H:%M:%S')} " if item.time else ""
     if item.kind == "finding":
         words = f"since step {fields['since']}: {fields['text']}"
     else:

@@ -16,8 +16,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from lego_tui.feed.steps import MAX_STEP
+
 _HANDLE = re.compile(r"[se](\d+)\.([gt]\d+)(?:\.r(\d+))?(?:~(\d+))?$")
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_MOST = 2**62
+"""A number that a column cannot hold is refused before any column has the line, so that all stay in step."""
 EVALUATION = -1
 """Step of a rollout that trains nothing."""
 
@@ -110,6 +114,8 @@ class Index:
         if entry.offset < 0 or entry.length <= 0 or "/" in entry.file:
             raise ValueError(f"points at {entry.length} bytes at {entry.offset} of {entry.file!r}")
         step = EVALUATION if entry.step is None else entry.step
+        if not -1 <= step < MAX_STEP or max(entry.offset, entry.length, abs(entry.sampled)) > _MOST:
+            raise ValueError(f"a number beyond every run: step {step}, sampled {entry.sampled}")
         row = len(self._reward)
         self._of_id[entry.id] = row
         self.ids.append(entry.id)
