@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,6 +27,7 @@ from lego_core.store.mailbox import ACKNOWLEDGED, TO_TRAINER, Request, requests
 from lego_harness.errors import InfrastructureError, UsageError
 
 T = TypeVar("T")
+MAX_OPEN = 32
 MAX_STEPS = 2**31
 SKEW_S = 5.0
 """By which the clocks of who asks and of the trainer may differ."""
@@ -138,11 +141,13 @@ class Run:
 
 
 class Runs:
-    """The folder."""
+    """The folder. Of its runs the few that were asked for last keep their index open: each takes three files, and a
+    process may have some hundred."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._open: dict[str, Run] = {}
+        self._open: OrderedDict[str, Run] = OrderedDict()
+        self._mutex = threading.Lock()
 
     def get(self, name: str) -> Run:
         """A readable run by its name. Raises Refusal."""
@@ -150,7 +155,13 @@ class Runs:
             raise Refusal("unknown_run", "that is no name of a run", "take a name from runs_list (lego runs)")
         run = self._open.get(name) or Run(self.folder / name)
         run.check()
-        return self._open.setdefault(name, run)
+        with self._mutex:
+            run = self._open.setdefault(name, run)
+            self._open.move_to_end(name)
+            while len(self._open) > MAX_OPEN:
+                _, longest = self._open.popitem(last=False)
+                longest.index.close()  # whoever still asks it opens it again
+        return run
 
     def names(self) -> Iterator[str]:
         """Names of what may be runs, newest first. Raises Refusal where the folder cannot be read."""
