@@ -115,6 +115,12 @@ def _odd() -> list[Replica]:
         _fine("seldom-or-never", flat(0.12), 200, groups=2, solvable=0.9),
         _fine("seldom-or-never-4", flat(0.1), 200, groups=4, solvable=0.95),
         _fine("half-without-variance", rise(0.2, 0.5, 30), 120, groups=8, spread=0.4),
+        _fine(
+            "always-truncated-dip",
+            dip(rise(0.2, 0.6, 25), 70, 0.7, 20),
+            120,
+            symptoms={"truncated": flat(0.96)},
+        ),
         _fine("uses-every-turn", rise(0.2, 0.6, 25), 120, symptoms={"truncated": jump(0.1, 0.98, 60, 5)}),
         _fine("answers-at-once", rise(0.2, 0.6, 25), 120, symptoms={"silent": jump(0.1, 0.98, 60, 5)}),
         _fine("spiking-gradient", flat(0.5), 120, symptoms={"grad_norm": notch(flat(0.3), 60, 40.0, 1)}),

@@ -23,6 +23,8 @@ RATE = 0.95
 MOST = 0.5
 USUAL = 0.5
 """A rate that was above this before is how the run is set up."""
+NEARLY = 0.9
+"""A rate that was above this before says nothing when it reaches 95 %, whatever the reward does."""
 HELD = 0.8
 """Of the best level so far: a run that earns so much has not lost what it could."""
 CHANCE = 1e-4
@@ -54,13 +56,15 @@ def non_finite(column: Column) -> Breach | None:
 def saturated(rates: Floats, rewards: Floats) -> Breach | None:
     """A share `[n]` in [0, 1] that is at least 95 % for six measured steps, though it was below one
     half before; or, where it never was, though rewards were twice as high before. A run that earns as much as
-    ever has found another way to work, and is no breach."""
+    ever has found another way to work, and is no breach; neither is one that is nearly there all the time."""
     index = np.flatnonzero(np.isfinite(rates))
     start = _stretch(rates[index] >= RATE)
     if len(index) - start < STEPS:
         return None
-    first = int(index[start])
-    is_new = _was_usually_low(rates[index[:start]]) and not _earns(rewards, first)
+    first, before = int(index[start]), rates[index[:start]]
+    if len(before) >= STEPS and np.median(before) >= NEARLY:
+        return None
+    is_new = _was_usually_low(before) and not _earns(rewards, first)
     if not (is_new or _fell(rewards, first)):
         return None
     return Breach(value=float(rates[index[start:]].mean()), threshold=RATE, start=first)
