@@ -163,7 +163,8 @@ class HealthPage(Page):
             ("", palette.dim, None),
             ("events, newest first", palette.strong, None),
         ]
-        shown = [e for e in reversed(run.events) if e.kind not in _QUIET or self.filter][:_MAX_EVENTS]
+        events = run.events
+        shown = [e for e in reversed(events) if e.kind not in _QUIET or self.filter][:_MAX_EVENTS]
         for event in shown:
             fields = "  ".join(f"{k} {v}" for k, v in event.fields.items())
             level = _LOUD.get(event.kind)
@@ -176,7 +177,7 @@ class HealthPage(Page):
                     None,
                 )
             )
-        hidden = len(run.events) - len(shown)
+        hidden = len(events) - len(shown)
         if hidden and not self.filter:
             rows.append(
                 (f"{hidden} stages and checkpoints are left out: / shows them too", palette.dim, None)
