@@ -22,18 +22,20 @@ class _Pattern:
     next_check: str
     one_of: frozenset[str] = frozenset()
     """Where there are any, one of these too."""
+    is_end: bool = False
+    """How many runs end, whatever the cause: told behind the causes."""
 
     def fits(self, names: frozenset[str]) -> bool:
         return self.needs <= names and (not self.one_of or not self.one_of.isdisjoint(names))
 
 
 def explain(findings: Iterable[Finding]) -> tuple[Hypothesis, ...]:
-    """The hypotheses for which every needed metric has a finding (and one of those of which one is), best
-    supported first."""
+    """The hypotheses for which every needed metric has a finding (and one of those of which one is): causes before
+    ends, best supported first."""
     found = [(f.metric, f.key) for f in findings]
     names = frozenset(name for names in found for name in names)
     fitting = [p for p in PATTERNS if p.fits(names)]
-    fitting.sort(key=lambda p: -len((p.needs | p.helps) & names))
+    fitting.sort(key=lambda p: (p.is_end, -len((p.needs | p.helps) & names)))
     return tuple(
         Hypothesis(
             name=p.name,
@@ -45,7 +47,9 @@ def explain(findings: Iterable[Finding]) -> tuple[Hypothesis, ...]:
     )
 
 
-def _pattern(name: str, needs: str, helps: str, text: str, next_check: str, one_of: str = "") -> _Pattern:
+def _pattern(
+    name: str, needs: str, helps: str, text: str, next_check: str, *, one_of: str = "", is_end: bool = False
+) -> _Pattern:
     return _Pattern(
         name=name,
         needs=frozenset(needs.split()),
@@ -53,6 +57,7 @@ def _pattern(name: str, needs: str, helps: str, text: str, next_check: str, one_
         text=text,
         next_check=next_check,
         one_of=frozenset(one_of.split()),
+        is_end=is_end,
     )
 
 
@@ -110,10 +115,11 @@ PATTERNS = (
         "policy_destroyed",
         "reward",
         "malformed dominated silent zero_variance truncated entropy kl_loss turns response_tokens",
-        "The policy lost what it could: outputs are broken in form, no rollout earns anything.",
+        "The policy lost what it could: hardly a rollout earns anything any more.",
         "Read three rollouts of the step it began and three before; go back to a checkpoint before it.",
         one_of="reward/robust_drop zero_variance/no_signal truncated/saturated malformed/saturated silent/saturated "
         "dominated",
+        is_end=True,
     ),
     _pattern(
         "repetition",
@@ -157,6 +163,7 @@ PATTERNS = (
         "reward",
         "Groups are solved by everybody or by nobody.",
         "Look at the solve rates of the tasks: a pool that is too easy or too hard needs others.",
+        is_end=True,
     ),
     _pattern(
         "slow_decay",
@@ -164,6 +171,7 @@ PATTERNS = (
         "entropy pearson_r kl_loss",
         "The reward goes down slowly.",
         "Compare with the held-out solve rate; look at agreement and staleness over the same steps.",
+        is_end=True,
     ),
     _pattern(
         "lower_level",
@@ -171,5 +179,6 @@ PATTERNS = (
         "heldout/fallen entropy",
         "The reward moved to a lower level: other tasks than before, or a policy that got worse.",
         "Compare the tasks of the steps before and after it, and the held-out solve rate across it.",
+        is_end=True,
     ),
 )
