@@ -1,10 +1,12 @@
 """The tools that change something: each asks a person, through the client, for the name of the run.
 
-Owns the asking. Invariant: a client that cannot ask is refused, and so is a name that does not fit; what the
-person is told are numbers and words of ours. No postponed annotations: the schemas are made from them.
+Owns the asking. Invariants: a client that cannot ask is refused, and so is a name that does not fit; the person is
+told what will be done, in numbers and words of ours, and which settings the agent wants changed; an answer counts
+once, for the words that were shown. No postponed annotations: the schemas are made from them.
 """
 
 import json
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -32,31 +34,51 @@ _HUMAN = (
 )
 
 
+class _Questions:
+    """What persons are asked. A client of the newer era repeats its call with the answer, which counts only for the
+    very words that were shown: they are kept, since a run's numbers change while its person types."""
+
+    MOST = 256
+
+    def __init__(self) -> None:
+        self._shown: OrderedDict[tuple[str, ...], str] = OrderedDict()
+
+    def ask(self, ctx: Context, about: tuple[str, ...], make: Callable[[], str]) -> Elicit[act.Typed]:
+        """The question of a call, `about` its arguments; the one before where this call brings the answer to it."""
+        shown = self._shown.pop(about, None) if ctx.input_responses else None
+        if shown is None:
+            shown = self._shown[about] = _asked(ctx, make)
+            while len(self._shown) > self.MOST:
+                self._shown.popitem(last=False)
+        return Elicit(shown, act.Typed)
+
+
 def acting(server: MCPServer, runs: Runs, recipes: Path) -> None:
+    questions = _Questions()
+
     def ask_to(verb: str) -> Callable[..., Any]:
         def ask(run: str, ctx: Context) -> Elicit[act.Typed]:
-            return Elicit(_asked(ctx, lambda: act.question(runs, run, verb)), act.Typed)
+            return questions.ask(ctx, (verb, run), lambda: act.question(runs, run, verb))
 
         return ask
 
+    def about_stop(run: str, mode: str, ctx: Context) -> Elicit[act.Typed]:
+        verb = "at once, losing its step, stop" if mode == "now" else "stop"
+        return questions.ask(ctx, (verb, run), lambda: act.question(runs, run, verb))
+
     def about_watch(run: str, action: str, ctx: Context) -> Elicit[act.Typed]:
         verb = f"have a collapse {'stop' if action == 'stop' else 'only be told of in'}"
-        return Elicit(_asked(ctx, lambda: act.question(runs, run, verb)), act.Typed)
+        return questions.ask(ctx, (verb, run), lambda: act.question(runs, run, verb))
 
     def about_recipe(recipe: str, overrides: tuple[str, ...], ctx: Context) -> Elicit[act.Typed]:
-        def question() -> str:
-            name = act.load_recipe(act.recipe_below(recipes, recipe), overrides).run.name
-            return (
-                f"An agent wants to start a run named {name} by a recipe of yours. Type {name} to allow it."
-            )
-
-        return Elicit(_asked(ctx, question), act.Typed)
+        about = ("start", recipe, *overrides)
+        return questions.ask(ctx, about, lambda: act.question_of_start(recipes, recipe, overrides))
 
     def run_stop(
         ctx: Context,
         run: Run,
         reason: Reason,
-        answer: Annotated[Answer, Resolve(ask_to("stop"))],
+        answer: Annotated[Answer, Resolve(about_stop)],
         mode: Annotated[
             str, Field(description="checkpoint: behind the current step; now: at once, the step is lost.")
         ] = "checkpoint",

@@ -12,6 +12,7 @@ import secrets
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, cast
 
 from lego_core.health.findings import Diagnosis
@@ -23,6 +24,8 @@ from lego_harness.types import Trajectory
 CHARS_PER_TOKEN = 2.5
 """Fewer than usual text has: the budget is an upper bound."""
 ANSWER_SHARE = 0.2
+MIN_ROOM = 500
+"""Characters of evidence below which a question is none."""
 MAX_ROLLOUTS = 4
 TIMEOUT_S = 120.0
 TASK = (
@@ -58,6 +61,11 @@ def ask(
     answer = int(max_tokens * ANSWER_SHARE)
     system = TASK.format(mark=mark)
     room = int((max_tokens - answer) * CHARS_PER_TOKEN) - len(system)
+    if room < MIN_ROOM:
+        least = ceil((len(system) + MIN_ROOM) / CHARS_PER_TOKEN / (1 - ANSWER_SHARE)) + 1
+        raise UsageError(
+            f"--assist-tokens {max_tokens} leaves no room for evidence, expected at least {least}"
+        )
     shown = "\n\n".join(_evidence(reader, diagnosis, mark, room))
     call = _anthropic if kind == "anthropic" else _openai
     return call(url, model, system, shown, answer)

@@ -145,10 +145,15 @@ def _arguments(value: Any) -> Json:
     """ATIF wants an object; what the policy sampled instead is kept as it is under `raw`."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = json.loads(value, parse_constant=_refuse)
         except (ValueError, RecursionError):
             return {"raw": value}
     return cast(Json, value) if isinstance(value, dict) else {"raw": value}
+
+
+def _refuse(constant: str) -> None:
+    """NaN and infinities, which Python reads and no other reader of ours would."""
+    raise ValueError(constant)
 
 
 def _caller(steps: list[Json], message: Json) -> Json | None:

@@ -7,8 +7,10 @@ group of them at most). Reads the run, writes beside it.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -85,8 +87,15 @@ def _atif(found: Iterator[Trajectory], out: Path, run: str, with_tokens: bool) -
     number = 0
     for number, trajectory in enumerate(found, start=1):  # noqa: B007 (counted)
         document = redact(as_atif(trajectory, run=run, with_tokens=with_tokens))
-        (out / f"{trajectory.id}.json").write_text(json.dumps(document))
+        (out / f"{_file_name(trajectory.id)}.json").write_text(json.dumps(document))
     return number
+
+
+def _file_name(trajectory_id: str) -> str:
+    """The id where it is only a name: a run of somebody else's may say anything."""
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}", trajectory_id):
+        return trajectory_id
+    return "id-" + hashlib.sha256(trajectory_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _lines(found: Iterator[Trajectory], out: Path, run: str, with_tokens: bool) -> int:

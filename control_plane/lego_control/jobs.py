@@ -1,8 +1,9 @@
 """Programs that a client starts and asks about later: a handle instead of a call that never returns.
 
 A job is a folder below `.jobs` of the runs folder: `job.json` (what was started), `out` (what it says),
-`report.json` (its checks) and `code` (how it ended). Invariant: the folder is the truth, so that a job
-outlives the server that started it and another server may ask about it.
+`report.json` (its checks) and `code` (how it ended). Invariants: the folder is the truth, so that a job
+outlives the server that started it and another server may ask about it; what was proved of a recipe is never told of
+another that has taken its place.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -34,15 +36,17 @@ class Jobs:
     """The jobs below one runs folder."""
 
     def __init__(self, runs_folder: Path) -> None:
-        self.folder = runs_folder / ".jobs"
+        self.folder = runs_folder.resolve() / ".jobs"  # other servers may name it otherwise
 
     def validate(self, recipe: Path, profile: str, budget: str, key: str) -> Job:
-        """Start `lego validate`; the same `key` names the same job, however often it is asked for."""
+        """Start `lego validate`; the same `key` names the same job, however often it is asked for, as long as the
+        recipe says the same."""
         if profile not in PROFILES:
             raise Refusal("bad_argument", "unknown profile", f"one of {', '.join(PROFILES)}")
         if not recipe.is_file():
             raise Refusal("no_recipe", "no recipe file lies there", "give a path below the server's folder")
-        job = "validate-" + hashlib.sha256(f"{recipe}\0{profile}\0{key}".encode()).hexdigest()[:12]
+        named = f"{recipe}\0{profile}\0{budget}\0{key}\0".encode("utf-8", "surrogateescape")
+        job = "validate-" + hashlib.sha256(named + recipe.read_bytes()).hexdigest()[:12]
         folder = self.folder / job
         if not (folder / "job.json").exists():
             report = ["--json", str(folder / "report.json")]
@@ -52,7 +56,12 @@ class Jobs:
     def _start(self, folder: Path, arguments: Sequence[str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         pid = spawn(["-m", "lego_control.jobs", str(folder), *arguments], folder / "out")
-        told = {"arguments": list(arguments), "started": time.time(), "pid": pid}
+        told = {
+            "arguments": list(arguments),
+            "started": time.time(),
+            "pid": pid,
+            "host": socket.gethostname(),
+        }
         write_whole(folder / "job.json", json.dumps(told).encode())
 
     def get(self, job: str) -> Job:
@@ -61,7 +70,7 @@ class Jobs:
         told = _json(folder / "job.json")
         code = _code(folder)
         ended = (folder / "code").stat().st_mtime if code is not None else time.time()
-        is_gone = code is None and not _is_alive(int(told.get("pid", 0)), folder)
+        is_gone = code is None and _is_here(told) and not _is_alive(int(told.get("pid", 0)), folder)
         state = "failed" if is_gone else "running" if code is None else "passed" if code == 0 else "failed"
         return Job(
             job=job,
@@ -76,7 +85,10 @@ class Jobs:
     def cancel(self, job: str) -> Job:
         """End it; once is enough, twice does no harm."""
         folder = self._find(job)
-        pid = int(_json(folder / "job.json").get("pid", 0))
+        told = _json(folder / "job.json")
+        pid = int(told.get("pid", 0))
+        if _code(folder) is None and not _is_here(told):
+            raise Refusal("not_here", "the job runs on another machine", f"cancel it on {told.get('host')}")
         if _code(folder) is None and _is_alive(pid, folder):
             (folder / "cancelled").touch()
             os.killpg(pid, signal.SIGTERM)
@@ -114,6 +126,11 @@ def _is_alive(pid: int, folder: Path) -> bool:
         return os.fsencode(folder) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
+
+
+def _is_here(told: dict[str, Any]) -> bool:
+    """Whether its process is one of this machine, so that one can see whether it lives."""
+    return told.get("host") in (None, socket.gethostname())
 
 
 def _checks(path: Path) -> list[dict[str, Any]]:

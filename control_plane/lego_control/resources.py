@@ -16,12 +16,14 @@ from lego_control.jobs import Jobs
 from lego_control.redact import redact
 from lego_control.runs import Runs
 from lego_control.tools import status
-from lego_control.tools.frames import load
+from lego_control.tools.frames import load, message_text
 from lego_control.tools.search import trajectories_search
 from lego_core.store.json_records import to_json
 from lego_harness.errors import LegoError
 
 MAX_ATIF_BYTES = 400_000
+MAX_TEXT = 4_000_000
+"""Characters that are searched for secrets, which takes a second or so; texts are cut behind that."""
 JSON = "application/json"
 
 
@@ -114,14 +116,18 @@ def _alerts(runs: Runs, run: str) -> dict[str, Any]:
 
 
 def _atif(runs: Runs, run: str, handle: str) -> Any:
-    value = _cleaned(redact(as_atif(load(runs.get(run), handle), run=run, with_tokens=False)))
+    trajectory = load(runs.get(run), handle)
+    if sum(len(message_text(message)) for message in trajectory.messages) > MAX_TEXT:
+        raise _too_large()
+    value = _cleaned(redact(as_atif(trajectory, run=run, with_tokens=False)))
     if len(json.dumps(value)) > MAX_ATIF_BYTES:
-        raise Refusal(
-            "too_large",
-            "that trajectory is too large for a resource",
-            "read it in pieces with trajectory_read",
-        )
+        raise _too_large()
     return value
+
+
+def _too_large() -> Refusal:
+    told = "that trajectory is too large for a resource"
+    return Refusal("too_large", told, "read it in pieces with trajectory_read")
 
 
 def _cleaned(value: Any) -> Any:

@@ -8,12 +8,16 @@ version, not readable, gone) is told of that run alone.
 from __future__ import annotations
 
 import json
+import math
 import re
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from lego_control.failures import Refusal
 from lego_core.store import RunLayout, RunReader, RunStatus
@@ -23,6 +27,10 @@ from lego_core.store.mailbox import ACKNOWLEDGED, TO_TRAINER, Request, requests
 from lego_harness.errors import InfrastructureError, UsageError
 
 T = TypeVar("T")
+MAX_OPEN = 32
+MAX_STEPS = 2**31
+SKEW_S = 5.0
+"""By which the clocks of who asks and of the trainer may differ."""
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -32,7 +40,8 @@ class Asking:
 
     request: Request
     outcome: str
-    """`requested` until the trainer answers; `expired` when its process ended before it did."""
+    """`requested` until the trainer answers; `expired` when its process ended before it did, also behind a resume:
+    no process obeys what was asked of another."""
     step: int | None
 
 
@@ -82,9 +91,10 @@ class Run:
         return self._known[what][1]
 
     def num_steps(self) -> int:
-        """Steps the recipe asks for; 0 where it does not say."""
-        steps = self.recipe().get("train", {}).get("steps", 0)
-        return steps if isinstance(steps, int) else 0
+        """Steps the recipe asks for; 0 where it does not say, or says what cannot be."""
+        train: Any = self.recipe().get("train")
+        steps: Any = cast(dict[str, Any], train).get("steps") if isinstance(train, dict) else None
+        return steps if type(steps) is int and 0 <= steps < MAX_STEPS else 0
 
     def is_running(self) -> bool:
         """Whether a trainer writes it now."""
@@ -112,9 +122,12 @@ class Run:
     def asked(self) -> list[Asking]:
         """What was asked of the trainer, oldest first."""
         answers = {str(fields.get("request")): fields for _, fields in self.events(ACKNOWLEDGED)}
-        waiting = "requested" if self.is_running() else "expired"
+        started = self.events("started")
+        since = math.inf if not self.is_running() else started[-1][0] - SKEW_S if started else -math.inf
         return [
-            _asking(request, answers, waiting) for request in self.requests() if request.asked in TO_TRAINER
+            _asking(request, answers, "requested" if _when(request) >= since else "expired")
+            for request in self.requests()
+            if request.asked in TO_TRAINER
         ]
 
     def requests(self) -> tuple[Request, ...]:
@@ -128,11 +141,13 @@ class Run:
 
 
 class Runs:
-    """The folder."""
+    """The folder. Of its runs the few that were asked for last keep their index open: each takes three files, and a
+    process may have some hundred."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._open: dict[str, Run] = {}
+        self._open: OrderedDict[str, Run] = OrderedDict()
+        self._mutex = threading.Lock()
 
     def get(self, name: str) -> Run:
         """A readable run by its name. Raises Refusal."""
@@ -140,7 +155,13 @@ class Runs:
             raise Refusal("unknown_run", "that is no name of a run", "take a name from runs_list (lego runs)")
         run = self._open.get(name) or Run(self.folder / name)
         run.check()
-        return self._open.setdefault(name, run)
+        with self._mutex:
+            run = self._open.setdefault(name, run)
+            self._open.move_to_end(name)
+            while len(self._open) > MAX_OPEN:
+                _, longest = self._open.popitem(last=False)
+                longest.index.close()  # whoever still asks it opens it again
+        return run
 
     def names(self) -> Iterator[str]:
         """Names of what may be runs, newest first. Raises Refusal where the folder cannot be read."""
@@ -161,6 +182,14 @@ def _made(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def _when(request: Request) -> float:
+    """Unix seconds by the clock of whoever asked; infinite where it says none."""
+    try:
+        return datetime.fromisoformat(request.time).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return math.inf
 
 
 def _asking(request: Request, answers: dict[str, dict[str, Any]], waiting: str) -> Asking:

@@ -15,7 +15,7 @@ from lego_core.store import RunReader
 from lego_core.store.json_records import to_json
 from lego_core.types import HeldoutRecord, StepRecord
 from lego_tui.progress import signal
-from lego_tui.safe import clean
+from lego_tui.safe import clean, one_line
 from lego_tui.words import chart, number, percent, small
 
 STEP_FIELDS = (
@@ -84,7 +84,7 @@ def draw(reader: RunReader, console: Console) -> None:
 
 def _status(reader: RunReader) -> str:
     status, last = reader.status(), reader.last_status_event()
-    reason = str(last.fields.get("reason", "")) if last and last.kind == status else ""
+    reason = one_line(last.fields.get("reason", "")) if last and last.kind == status else ""
     return f"{status.value}: {reason}" if reason else status.value
 
 

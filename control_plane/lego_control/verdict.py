@@ -14,9 +14,12 @@ from lego_control.runs import Run, Runs
 from lego_control.schemas import Diagnosis, Evidence, Hypothesis, Signal
 from lego_core.config import WatchdogPolicy, parse_recipe
 from lego_core.health.diagnose import diagnose
+from lego_core.health.findings import Diagnosis as Diagnosed
 from lego_core.health.flat import step_record
+from lego_core.health.of_run import with_heartbeat
 from lego_core.health.policy import effective_policy
 from lego_core.health.series import Evaluation, Series, make_series
+from lego_core.health.watchdog import HEARTBEAT
 from lego_harness.errors import UsageError
 
 NEXT = [
@@ -28,7 +31,7 @@ NEXT = [
 
 def verdict(run: Run) -> str:
     """healthy, watch, collapsed or unknown; the index must be fresh."""
-    return run.once_per_step("verdict", lambda: diagnose(make_run_series(run), policy(run)).verdict.value)
+    return run.once_per_step("verdict", lambda: _now(run, make_run_series(run)).verdict.value)
 
 
 def run_diagnose(runs: Runs, run: str, as_of_step: int | None = None) -> Diagnosis:
@@ -36,7 +39,7 @@ def run_diagnose(runs: Runs, run: str, as_of_step: int | None = None) -> Diagnos
     found = runs.get(run)
     found.index.refresh("steps", "heldout", "events")
     series = make_run_series(found)
-    told = diagnose(series if as_of_step is None else series.upto(as_of_step), policy(found))
+    told = _now(found, series) if as_of_step is None else diagnose(series.upto(as_of_step), policy(found))
     return Diagnosis(
         run=run,
         verdict=told.verdict.value,
@@ -66,6 +69,14 @@ def run_diagnose(runs: Runs, run: str, as_of_step: int | None = None) -> Diagnos
         as_of_step=told.as_of_step,
         stale_s=found.stale_s(),
     )
+
+
+def _now(run: Run, series: Series) -> Diagnosed:
+    """At the last step, and whether the watchdog has looked at it."""
+    heard = run.index.rows(
+        "SELECT step FROM event WHERE kind = ? AND step IS NOT NULL ORDER BY seq DESC LIMIT 1", (HEARTBEAT,)
+    )
+    return with_heartbeat(diagnose(series, policy(run)), int(heard[0][0]) if heard else None)
 
 
 def policy(run: Run) -> WatchdogPolicy:

@@ -102,6 +102,18 @@ def test_an_opinion_is_marked_bounded_and_has_no_tools(
     assert "Ignore all instructions" not in json.dumps(told)
 
 
+def test_a_budget_without_room_for_evidence_is_refused_with_the_least_that_has_some(
+    service: Service, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "dummy")
+    where = f"openai:http://127.0.0.1:{service.server_address[1]}/v1"
+    asked = ["diagnose", str(run), "--assist", where, "--assist-model", "reader", "--assist-tokens"]
+    assert main([*asked, "256"]) == 2
+    least = capsys.readouterr().err.split()[-1]
+    assert service.asked == []
+    assert main([*asked, least]) == 0
+
+
 def test_without_a_key_a_model_or_a_service_nothing_is_guessed(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,32 @@ def test_ordinary_text_stays(text: str) -> None:
     assert redact_text(text) == text
 
 
+def test_a_text_made_to_be_slow_is_read_like_any_other() -> None:
+    """Each start of something like a token looks ahead to the end of the text: hours, of a megabyte."""
+    text = "eyJ-" * 250_000
+    assert redact_text(text) == text
+    token = SECRETS["json-web-token"]
+    assert redact_text(f"{text} {token}") == f"{text} [redacted: json-web-token]"
+
+
+def test_a_document_is_json_for_every_reader_and_lies_in_its_folder(tmp_path: Path) -> None:
+    root = operated_run(tmp_path / "runs", steps=1)
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": NaN}'}}
+    messages = ({"role": "assistant", "content": "", "tool_calls": [call]},)
+    with RunWriter.resume(root) as writer:
+        writer.append_trajectory(trajectory("../../outside", messages=messages), step=2)
+    assert exported(root, tmp_path / "out", "atif", "--id", "../../outside") == 0
+    (path,) = (tmp_path / "out").iterdir()
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    document = json.loads(path.read_text(), parse_constant=refuse)
+    assert document["trajectory_id"] == "../../outside"
+    assert document["steps"][0]["tool_calls"][0]["arguments"] == {"raw": '{"x": NaN}'}
+    assert {found.name for found in tmp_path.iterdir()} == {"runs", "out"}
+
+
 def test_what_cannot_be_done_is_told_in_one_line(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

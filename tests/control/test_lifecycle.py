@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from lego_control.cli import main
+from lego_control.runs import MAX_OPEN, Runs
+from lego_control.tools.status import runs_list
 from lego_core.store import RunReader, RunStatus
 from lego_core.store.mailbox import Asked, requests
 from tests.control.operated import operated_run
@@ -119,6 +123,21 @@ def test_a_run_that_is_broken_is_a_line_among_the_others(
     assert main(["runs", "--runs-dir", str(tmp_path)]) == 0
     told = {line.split()[-1]: line.split()[0] for line in capsys.readouterr().out.splitlines()}
     assert told == {whole.name: "finished", broken.name: "unreadable"}
+
+
+def test_a_folder_of_hundreds_of_runs_keeps_few_files_open(tmp_path: Path) -> None:
+    first = operated_run(tmp_path, steps=1)
+    for number in range(MAX_OPEN + 8):
+        shutil.copytree(first, tmp_path / f"copy-{number:03d}")
+    runs = Runs(tmp_path)
+    rows = runs_list(runs, limit=200).runs
+    assert {row.state for row in rows} == {"finished"}
+    assert len(rows) == MAX_OPEN + 9
+    held = {path.readlink().name[:24] for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
+    ours = {hashlib.sha256(os.fsencode(run.resolve())).hexdigest()[:24] for run in tmp_path.iterdir()}
+    assert len(held & ours) == MAX_OPEN
+    for name in [row.run for row in rows]:
+        runs.get(name).index.close()
 
 
 def test_a_folder_without_runs_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ from lego_core.health.policy import effective_policy
 from lego_core.store import RunStatus, RunWriter
 from lego_core.store.mailbox import Asked, requests
 from tests.control.operated import operated_run
-from tests.support.runs import recipe, step
+from tests.support.runs import recipe, step, trajectory
 
 GOLDEN = Path(__file__).parent / "tools_list.json"
 READ_ONLY = {
@@ -183,6 +183,11 @@ async def test_pool_and_audit_know_the_tasks(runs: Path, run: str) -> None:
         ("trajectories_search", {"run": "RUN", "cursor": "-1"}, "bad_cursor"),
         ("metrics_query", {"run": "RUN", "keys": ["nothing*"]}, "no_such_metric"),
         ("job_get", {"job": "../x"}, "unknown_job"),
+        ("run_status", {"run": 7}, "bad_argument"),
+        ("run_status", {}, "bad_argument"),
+        ("trajectories_search", {"run": "RUN", "step": 5}, "bad_argument"),
+        ("trajectories_search", {"run": "RUN", "limit": -1}, "bad_argument"),
+        ("trajectories_search", {"run": "RUN", "first_step": "five"}, "bad_argument"),
     ],
 )
 async def test_what_is_asked_wrongly_is_answered_with_the_next_step(
@@ -194,11 +199,46 @@ async def test_what_is_asked_wrongly_is_answered_with_the_next_step(
     assert told["next"]
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("runs_list", {"cursor": "999999999999"}),
+        ("run_diagnose", {"run": "RUN", "as_of_step": 10**30}),
+        ("metrics_query", {"run": "RUN", "keys": ["*"], "first_step": 10**30, "last_step": 10**40}),
+        ("trajectories_search", {"run": "RUN", "first_step": 10**30}),
+        ("trajectories_search", {"run": "RUN", "last_step": 10**30, "cursor": "999999999999"}),
+        ("trajectory_read", {"run": "RUN", "handle": "s00001.g00.r0", "first": 10**30}),
+        ("pool_query", {"run": "RUN", "last_step": 10**30}),
+        ("rewards_audit", {"run": "RUN", "first_step": 10**30}),
+        ("compare", {"a": "RUN", "b": "RUN", "last_step": 10**30}),
+    ],
+)
+async def test_numbers_beyond_every_run_are_answered_at_once(
+    runs: Path, run: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    async with Client(build(runs)) as client:
+        await call(client, tool, **{k: run if v == "RUN" else v for k, v in arguments.items()})
+
+
+@pytest.mark.parametrize(
+    "recipe_path", ["a\0b.toml", "../x.toml", "x" * 290 + ".toml", "loop.toml", "/etc/x.toml"]
+)
+async def test_a_recipe_that_does_not_lie_there_is_refused(tmp_path: Path, recipe_path: str) -> None:
+    (tmp_path / "loop.toml").symlink_to("loop.toml")
+    async with Client(build(tmp_path, allow_control=True, recipes=tmp_path)) as client:
+        assert (await failure(client, "validation_start", recipe=recipe_path))["error"] == "no_recipe"
+
+
+async def test_an_argument_that_a_tool_does_not_know_does_nothing(living: RunWriter) -> None:
+    result, asked = await stop(living, "legacy", ElicitResult(action="decline"), dry_run="yes")
+    assert result.is_error
+    assert "dry_run" in json.loads(result.content[0].text)["message"]
+    assert (asked, requests(living.layout.root)) == ([], ())
+
+
 async def test_a_pattern_that_would_take_forever_is_refused(tmp_path: Path) -> None:
     root = operated_run(tmp_path / "runs", steps=1)
     with RunWriter.resume(root) as writer:
-        from tests.support.runs import trajectory
-
         slow = ({"role": "assistant", "content": "a" * 5_000 + "!"},)
         writer.append_trajectory(trajectory("s00002.g00.r0", messages=slow), step=2)
     async with Client(build(root.parent)) as client:
@@ -226,6 +266,21 @@ async def test_runs_that_cannot_be_read_are_told_and_do_no_harm(tmp_path: Path) 
         await call(client, "run_status", run=good.name)
         good.rename(good.with_name("gone"))
         assert (await failure(client, "run_status", run=good.name))["error"] == "unknown_run"
+
+
+@pytest.mark.parametrize("train", [None, 7, [], "x", {"steps": "many"}, {"steps": 10**400}, {"steps": -1}])
+async def test_a_run_whose_recipe_says_nonsense_is_listed_among_the_others(
+    tmp_path: Path, train: object
+) -> None:
+    good, odd = (operated_run(tmp_path / "runs", name=name, steps=1) for name in ("good", "odd"))
+    about = json.loads((odd / "run.json").read_text())
+    about["recipe"]["train"] = train
+    (odd / "run.json").write_text(json.dumps(about))
+    async with Client(build(good.parent)) as client:
+        rows = {row["run"]: row for row in (await call(client, "runs_list"))["runs"]}
+        assert {name: row["step"] for name, row in rows.items()} == {good.name: 1, odd.name: 1}
+        assert rows[odd.name]["num_steps"] == 0
+        assert (await call(client, "run_status", run=odd.name))["eta_s"] is None
 
 
 @pytest.fixture
@@ -262,6 +317,55 @@ async def test_a_stop_needs_the_name_typed_by_a_person(living: RunWriter, era: s
     assert (request.asked, request.via, request.why) == (Asked.STOP, "mcp", "the curve is flat")
     assert request.id == result.structured_content["request_id"]
     assert [heard.id for heard in living.mailbox.new()] == [request.id]
+
+
+@ERAS
+async def test_a_person_may_take_their_time_while_the_run_goes_on(living: RunWriter, era: str) -> None:
+    """The question holds numbers of the run, which are others when the answer comes."""
+    root = living.layout.root
+    living.append_step(step(1))
+    living.event("checkpoint", step=1, path="checkpoints")
+    asked: list[str] = []
+
+    async def person(context: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        living.append_step(step(1 + len(asked)))
+        return ElicitResult(action="accept", content={"run_name": root.name})
+
+    server = build(root.parent, allow_control=True)
+    async with Client(server, mode=era, elicitation_callback=person) as client:
+        for number in (1, 2):
+            arguments = {"run": root.name, "reason": "the curve is flat"}
+            result = await client.call_tool("run_stop", arguments)
+            assert result.structured_content["state"] == "requested"  # type: ignore[index]
+            assert len(asked) == len(requests(root)) == number
+    assert [f"step {number} of" in text for number, text in enumerate(asked, 1)] == [True, True]
+
+
+@ERAS
+async def test_a_person_is_told_what_a_stop_at_once_costs(living: RunWriter, era: str) -> None:
+    _, asked = await stop(living, era, ElicitResult(action="decline"), mode="now")
+    assert "at once, losing its step" in asked[0]
+
+
+@ERAS
+async def test_a_person_is_told_by_which_recipe_and_with_which_changes_a_run_is_started(
+    tmp_path: Path, era: str
+) -> None:
+    (tmp_path / "mine.toml").write_text('[run]\nname = "mine"\n')
+    asked: list[str] = []
+
+    async def person(context: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="decline")
+
+    server = build(tmp_path, allow_control=True, recipes=tmp_path)
+    async with Client(server, mode=era, elicitation_callback=person) as client:
+        changes = ["train.learning_rate=0.5", "run.name=mine\u202e", "run.name=mine"]
+        arguments = {"recipe": "mine.toml", "reason": "to see", "overrides": changes}
+        result = await client.call_tool("run_start", arguments)
+    assert result.structured_content["state"] == "declined"  # type: ignore[index]
+    assert "by mine.toml with its changes train.learning_rate=0.5; run.name=mine; run.name=mine." in asked[0]
 
 
 @ERAS

@@ -52,6 +52,52 @@ def test_the_monitors_file_is_a_bare_list_of_programs_that_are_there() -> None:
         assert os.access(PLUGIN / program, os.X_OK)
 
 
+def fake_lego(folder: Path, *answers: str) -> dict[str, str]:
+    """The environment in which `lego` gives these answers in turn, the last again and again; `!` is a failure."""
+    for number, answer in enumerate(answers):
+        (folder / f"answer-{number}").write_text(answer)
+    program = folder / "lego"
+    program.write_text(
+        f"""#!/bin/sh
+cd {folder}
+number=$(cat count 2>/dev/null || echo 0)
+[ -f "answer-$((number + 1))" ] && echo $((number + 1)) > count
+[ "$(cat "answer-$number")" = "!" ] && exit 3
+cat "answer-$number"
+"""
+    )
+    program.chmod(0o755)
+    return {"PATH": os.environ["PATH"], "LEGO_COMMAND": str(program), "CLAUDE_PROJECT_DIR": str(folder)}
+
+
+NO_RUN = "no run in runs; lego quickstart makes one, lego demo-runs DIR writes examples\n"
+
+
+def test_a_monitor_tells_changes_of_state_and_no_look_that_failed(tmp_path: Path) -> None:
+    first, last = "running       1/2     0.100  a.b\n", "finished      2/2     0.200  a.b\n"
+    env = fake_lego(tmp_path, NO_RUN, first, "!", NO_RUN, first, last)
+    monitor = PLUGIN / "monitors" / "transitions"
+    with subprocess.Popen(
+        [str(monitor)], env={**env, "LEGO_MONITOR_EVERY_S": "0"}, stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "run a.b is now finished\n"
+        program.kill()
+
+
+@pytest.mark.parametrize(("answer", "is_told"), [(NO_RUN, False), ("running 1/2 a\n", True), ("!", False)])
+def test_a_session_is_told_of_runs_where_there_are_some(tmp_path: Path, answer: str, is_told: bool) -> None:
+    (tmp_path / "runs").mkdir()
+    done = subprocess.run(
+        [str(PLUGIN / "hooks" / "digest")],
+        env=fake_lego(tmp_path, answer),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert bool(done.stdout) is is_told
+
+
 def guard(command: str) -> str:
     told = json.dumps({"tool_name": "Bash", "tool_input": {"command": command}})
     done = subprocess.run(
@@ -73,7 +119,12 @@ def guard(command: str) -> str:
         ("ray stop --force", "deny"),
         ("docker compose -f x stop trainer-run", "deny"),
         ("rm runs/a/writer.lock", "deny"),
+        ("kill -0 4242\nkill 4242", "deny"),
+        ("kill -0\nkill 4242", "deny"),
+        ("kill -0 $(kill 4242)", "deny"),
+        ("kill -l `kill 4242`", "deny"),
         ("kill -0 4242", "allow"),
+        ("kill -0 $PID", "allow"),
         ("ls runs", "allow"),
         ("grep -r skill docs", "allow"),
         ("lego stop runs/a --why asked", "allow"),

@@ -11,6 +11,7 @@ from lego_control.runs import Runs
 from lego_control.tools.status import run_status
 from lego_control.verdict import run_diagnose
 from lego_core.health.of_run import diagnose_run
+from lego_core.health.watchdog import HEARTBEAT
 from lego_core.pass_rates import pass_rates
 from lego_core.store import RunReader, RunWriter
 from lego_tui.feed.run import RunFeed
@@ -30,6 +31,28 @@ def test_an_evaluation_behind_the_last_step_counts_at_once(
             writer.append_heldout(heldout(number * 3, solve_rate=rate))
         assert run_status(runs, name).verdict == run_diagnose(runs, name).verdict != before
         runs.get(name).index.close()
+
+
+def test_a_watchdog_that_has_stopped_looking_is_told_by_every_face(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEGO_INDEX", str(tmp_path / "index"))
+    with RunWriter.create(tmp_path / "runs", recipe()) as writer:
+        for number in range(1, 13):
+            if number <= 9:
+                writer.event(HEARTBEAT, step=number, verdict="healthy", action="stop", stops=False)
+            writer.append_step(step(number, reward_mean=0.5 + 0.01 * (number % 3)))
+        run = writer.layout.root
+    runs, feed = Runs(tmp_path / "runs"), RunFeed(run)
+    feed.poll()
+    told, now = diagnose_run(RunReader(run)), run_diagnose(runs, run.name)
+    assert "watchdog/silent" in {f.key for f in told.findings}
+    assert {f"{s.metric}/{s.detector}" for s in now.signals} == {f.key for f in told.findings}
+    assert {f.key for f in feed.diagnosis.findings} == {f.key for f in told.findings}
+    assert run_status(runs, run.name).verdict == now.verdict == told.verdict.value == "watch"
+    assert now.data_quality == list(told.data_quality)
+    assert run_diagnose(runs, run.name, as_of_step=9).verdict == "healthy"
+    runs.get(run.name).index.close()
 
 
 @pytest.mark.parametrize(("attempts", "is_told"), [(1, True), (8, False)])

@@ -5,16 +5,24 @@ from __future__ import annotations
 import json
 import unicodedata
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.console import Console
 
-from lego_core.store import RunWriter
+from lego_control.show import draw
+from lego_core.store import RunReader, RunWriter
 from lego_tui.feed.run import RunFeed
+from lego_tui.feed.trajectory import unpack
+from lego_tui.progress import LineDisplay
 from lego_tui.safe import clean, fit, one_line, wrap
+from lego_tui.tail_lines import line as tail_line
+from lego_tui.tail_lines import news
 from tests.support.runs import recipe, step, trajectory, write_run
 from tests.support.watching import Watched, watched
 
@@ -126,6 +134,79 @@ async def test_broken_lines_are_counted_named_and_passed_over(tmp_path: Path) ->
         text = await hand.press("5")
         assert "4 lines could not be read" in text
         assert "steps.jsonl:4" in text
+
+
+@pytest.mark.parametrize(
+    "odd", [{"step": 3_000_000_000}, {"step": -2}, {"sampled": 2**63}, {"offset": 2**63}, {"length": 2**63}]
+)
+def test_an_index_line_of_impossible_numbers_moves_no_other_rollout(
+    tmp_path: Path, odd: dict[str, int]
+) -> None:
+    run = write_run(tmp_path)
+    path = run / "trajectories/index.jsonl"
+    first, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([first, json.dumps(json.loads(first) | {"id": "odd"} | odd), *rest]) + "\n")
+    feed = RunFeed(run)
+    feed.poll()
+    found = [feed.index.entry(row) for row in range(len(feed.index))]
+    assert [entry.id for entry in found] == [json.loads(line)["id"] for line in (first, *rest)]
+    assert [feed.load(entry).complaint for entry in found] == [""] * len(found)
+    assert feed.num_broken == 1
+
+
+@pytest.mark.parametrize("time", [1e20, -1e20, 1e308])
+def test_an_event_of_no_time_is_a_line_of_the_tail(tmp_path: Path, time: float) -> None:
+    run = write_run(tmp_path)
+    with (run / "events.jsonl").open("a") as file:
+        file.write(json.dumps({"time": time, "kind": "odd", "fields": {"a": 1}}) + "\n")
+    feed = RunFeed(run)
+    told = [tail_line(item, feed).plain for item in news(feed, last=None, follow=False)]
+    assert [text for text in told if "odd: a 1" in text] == ["? odd: a 1"]
+
+
+@pytest.mark.parametrize("text", [ESCAPES, TURNED, "[bold]x[/bold] [link=https://evil.example]y[/link]"])
+def test_why_a_run_ended_and_what_its_core_said_reach_a_terminal_safely(tmp_path: Path, text: str) -> None:
+    with RunWriter.create(tmp_path, recipe()) as writer:
+        writer.close("failed", text)
+    console = Console(file=StringIO(), force_terminal=True, color_system=None, width=400)
+    draw(RunReader(writer.layout.root), console)
+    with LineDisplay(console) as plain:
+        plain.note(text)
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert said.count(one_line(text)) == 2
+    assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u200b"} & set(said)
+
+
+def test_names_of_a_hostile_run_reach_no_screen_as_they_are(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path, recipe()) as writer:
+        writer.append_step(step(1, dropped={ESCAPES: 1}, masked={TURNED: 1}))
+    run = writer.layout.root
+    entry = {"file": "00001.zst", "offset": 0, "length": 1, "step": 1, "task": "t", "stop_reason": ESCAPES}
+    with (run / "trajectories/index.jsonl").open("a") as file:
+        file.writelines(json.dumps({"id": name, **entry}) + "\n" for name in (ESCAPES, "s00001.g00.r0"))
+    feed = RunFeed(run)
+    feed.poll()
+    (row,) = [feed.index.entry(row) for row in range(len(feed.index))]
+    assert [text for text in (*feed.steps.names, row.id, row.stop_reason) if not text.isprintable()] == []
+    assert feed.num_broken == 1
+
+
+@pytest.mark.parametrize(
+    ("packed", "shape"),
+    [({"dtype": "<i4", "shape": [], "data": "AAAAAA=="}, "no axis"), ({"dtype": "<U1", "shape": [1], "data": "AAAAAA=="}, "text")],
+)  # fmt: skip
+def test_an_array_that_is_no_row_of_numbers_is_empty(packed: dict[str, object], shape: str) -> None:
+    assert unpack(msgspec.Raw(json.dumps(packed).encode())).shape == (0,), shape
+
+
+async def test_a_step_of_any_number_costs_no_more_than_another(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    path = run / "trajectories/index.jsonl"
+    first = json.loads(path.read_text().splitlines()[0])
+    with path.open("a") as file:
+        file.write(json.dumps(first | {"id": "s2147483647.g00.r0", "step": 2**31 - 1}) + "\n")
+    async with watched(run, (120, 40)) as hand:
+        assert "completed" in await hand.press("6")
 
 
 @pytest.mark.parametrize("gone", ["steps.jsonl", "heldout.jsonl", "events.jsonl", "trajectories/index.jsonl", "trajectories/00001.zst", "writer.lock", "run.json"])  # fmt: skip

@@ -257,7 +257,7 @@ class Watch(App[None]):
         if name == "trajectory" and isinstance(trajectory, TrajectoryPage):
             trajectory.view = view or ("conversation" if self.page.NAME != "trajectory" else trajectory.view)
         if self.state.run is None and name not in ("fleet", "help", "compare"):
-            newest = max(self.state.fleet.runs.values(), key=lambda run: run.created, default=None)
+            newest = max(list(self.state.fleet.runs.values()), key=lambda run: run.created, default=None)
             if newest is not None:
                 self.state.choose_run(newest.name)
         self.query_one(ContentSwitcher).current = name

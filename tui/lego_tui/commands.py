@@ -53,7 +53,7 @@ def _open(watch: Watch, rest: str) -> str:
 
 
 def _run(watch: Watch, rest: str) -> str:
-    found = [name for name in watch.state.fleet.runs if rest in name]
+    found = [name for name in list(watch.state.fleet.runs) if rest in name]
     if not found:
         return f"no run {one_line(rest, 40)!r} in {watch.state.fleet.root}"
     watch.state.choose_run(found[0])

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from lego_core.types import StepRecord
 from lego_tui.glance import Glance
+from lego_tui.safe import clean, one_line
 from lego_tui.words import duration, number, percent, small, sparkline
 
 
@@ -35,7 +36,7 @@ class Display(Protocol):
         ...
 
     def note(self, line: str) -> None:
-        """A line beside the display; untrusted text, shown as it is."""
+        """A line beside the display; untrusted text, shown safely."""
         ...
 
 
@@ -69,7 +70,7 @@ class LiveDisplay:
         self._live.update(panel(glance), refresh=True)
 
     def note(self, line: str) -> None:
-        self._console.print(Text(line), soft_wrap=True)
+        self._console.print(Text(clean(line)), soft_wrap=True)
 
 
 class LineDisplay:
@@ -100,7 +101,7 @@ class LineDisplay:
         self._seen = len(glance.steps), len(glance.heldout), glance.stage
 
     def note(self, line: str) -> None:
-        self._console.print(Text(line), soft_wrap=True)
+        self._console.print(Text(clean(line)), soft_wrap=True)
 
 
 def step_line(record: StepRecord, glance: Glance) -> str:
@@ -153,7 +154,7 @@ def _add_step(rows: Table, glance: Glance) -> None:
 
 def _bar(done: int, total: int, text: str) -> Table:
     bar = Table.grid(padding=(0, 2))
-    bar.add_row(f"{done} of {total}", _line(done, total), text)
+    bar.add_row(f"{done} of {total}", _line(done, total), Text(text))
     return bar
 
 
@@ -165,5 +166,5 @@ def _line(done: int, total: int) -> ProgressBar:
 
 def _stage(glance: Glance) -> Table | Text:
     if glance.stage_total == 0:
-        return Text(glance.stage or "starting")
-    return _bar(glance.stage_done, glance.stage_total, glance.stage)
+        return Text(one_line(glance.stage) or "starting")
+    return _bar(glance.stage_done, glance.stage_total, one_line(glance.stage))

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.style import Style
@@ -22,6 +21,7 @@ from lego_tui.health import findings, level
 from lego_tui.metrics import series, show
 from lego_tui.palette import GLYPHS, palette
 from lego_tui.safe import one_line
+from lego_tui.words import clock
 
 POLL_S = 0.5
 _UNTOLD = ("stage", "checkpoint", "finished", "failed", "interrupted")
@@ -54,7 +54,7 @@ def news(
     first = 0 if last is None else max(len(run.steps) - last, 0)
     seen, told = _Seen(steps=first), set[str]()
     if last is not None:
-        seen.events, seen.heldout = max(len(run.events) - 2 * last - 2, 0), max(len(run.heldout) - 1, 0)
+        seen.events, seen.heldout = max(run.num_events - 2 * last - 2, 0), max(len(run.heldout) - 1, 0)
     while True:
         yield from seen.new(run)
         for finding in findings(run):
@@ -75,8 +75,8 @@ class _Seen:
     events: int = 0
 
     def new(self, run: RunFeed) -> Iterator[News]:
-        events = list(run.events)
-        for event in events[self.events :]:
+        events, total = run.events, run.num_events
+        for event in events[max(len(events) - (total - self.events), 0) :]:  # older ones are forgotten
             if event.kind not in _UNTOLD:
                 yield News(kind=event.kind, fields=event.fields, time=event.time)
         for row in range(min(self.steps, len(run.steps)), len(run.steps)):  # fewer: a resume threw some away
@@ -90,7 +90,7 @@ class _Seen:
             yield News(
                 kind="heldout", fields={n: run.heldout.at(step, n) for n in ("step", "solve_rate", "n")}
             )
-        self.events, self.steps, self.heldout = len(events), len(run.steps), len(run.heldout)
+        self.events, self.steps, self.heldout = total, len(run.steps), len(run.heldout)
 
 
 def _catch_up(run: RunFeed) -> None:
@@ -120,7 +120,7 @@ def line(item: News, run: RunFeed) -> Text:
         text.append(f"{show('heldout', fields['solve_rate'])} of {fields['n']:.0f}", look.strong)
         return text
     style, glyph = _level(item)
-    when = f"{datetime.fromtimestamp(item.time, UTC):%H:%M:%S} " if item.time else ""
+    when = f"{clock(item.time, '%H:%M:%S')} " if item.time else ""
     if item.kind == "finding":
         words = f"since step {fields['since']}: {fields['text']}"
     else:

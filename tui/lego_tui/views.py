@@ -60,7 +60,7 @@ def conversation(rollout: Rollout, palette: Palette, width: int, *, thinking: bo
 
 
 def _branch_rows(rollout: Rollout, number: int, palette: Palette, turn: int) -> list[Row]:
-    known = rollout.branches[number] if number < len(rollout.branches) else None
+    known = rollout.branches[number] if 0 <= number < len(rollout.branches) else None
     cause = one_line(known.cause, 60) if known else "unknown cause"
     where = f", departs at message {known.at}" if known else ""
     return [Row(f"── branch {number}: {cause}{where} ──", palette.watch, turn)]

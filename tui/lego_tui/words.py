@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
@@ -33,6 +34,14 @@ def duration(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60}:{whole % 60:02d} min"
     return f"{whole // 3600}:{whole % 3600 // 60:02d} h"
+
+
+def clock(seconds: float, form: str) -> str:
+    """A Unix time in UTC; `?` where it is no time."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return "?"
 
 
 def sparkline(values: Sequence[float | None], width: int = 40) -> str:

@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 
 from lego_control.ci.outcome import Outcome, Report, Status, count
+from lego_tui.safe import clean
 
 MAX_SUMMARY_BYTES = 2**20 - 2**12
 MAX_ANNOTATIONS = 10
@@ -105,7 +106,7 @@ def _cell(text: str) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return clean(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

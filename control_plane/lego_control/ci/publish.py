@@ -15,6 +15,7 @@ from lego_control.ci.formats import github_annotations, junit, summary
 from lego_control.ci.outcome import Exit, Report, Status, as_json
 from lego_harness.output import writing
 
+MAX_LINE = 4000
 STYLES = {Status.PASSED: "green", Status.FAILED: "red", Status.WAIVED: "yellow", Status.ERROR: "red"}
 
 
@@ -60,13 +61,15 @@ def publish(report: Report, wanted: Outputs, extra: dict[str, Any] | None = None
 
 
 def _draw(report: Report) -> None:
-    from lego_tui.safe import clean
+    from lego_tui.safe import one_line
 
     for o in report.outcomes:
         click.secho(f"{o.status.value:>7}", fg=STYLES.get(o.status), nl=False)
-        click.echo(clean(f"  {o.name}  {o.seconds:.1f} s  {o.evidence}"))
+        # On one line: what GitHub reads as a command stands at the beginning of one.
+        told = (one_line(part, MAX_LINE) for part in (o.name, f"{o.seconds:.1f} s", o.evidence))
+        click.echo("  " + "  ".join(told))
         if o.remedy and o.status in (Status.FAILED, Status.ERROR, Status.WAIVED):
-            click.echo(clean(f"         → {o.remedy}"))
+            click.echo("         → " + one_line(o.remedy, MAX_LINE))
     code = report.exit_code
     click.secho(f"{report.title}: {code.name.lower()}", bold=True, fg=None if code is Exit.PASSED else "red")
 

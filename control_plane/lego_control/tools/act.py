@@ -25,6 +25,7 @@ from lego_core.store.mailbox import Asked, Request
 from lego_harness.errors import UsageError
 
 MODES = ("checkpoint", "now")
+MAX_CHANGE = 200
 NOT_TYPED = "the run's name was not typed by a person: nothing was asked of the run"
 
 
@@ -47,6 +48,15 @@ def question(runs: Runs, run: str, verb: str) -> str:
         f"An agent wants to {verb} the run {run}: {told.state}, step {told.step} of {told.num_steps}, reward {reward}, "
         f"verdict {told.verdict}, {age}. Type the run's name to allow it."
     )
+
+
+def question_of_start(folder: Path, recipe: str, overrides: Sequence[str]) -> str:
+    """The same for a new run: which recipe, and every setting that the agent wants otherwise."""
+    path = recipe_below(folder, recipe)
+    name = load_recipe(path, overrides).run.name
+    told = line(str(path.relative_to(folder.resolve())), 300)
+    changes = f" with its changes {'; '.join(line(o, MAX_CHANGE) for o in overrides)}" if overrides else ""
+    return f"An agent wants to start a run named {name} by {told}{changes}. Type {name} to allow it."
 
 
 def run_control(
@@ -159,8 +169,12 @@ def run_start(
 
 def recipe_below(folder: Path, recipe: str) -> Path:
     """A recipe file below the server's folder. Raises Refusal."""
-    path = (folder / recipe).resolve()
-    if not path.is_relative_to(folder.resolve()) or path.suffix != ".toml" or not path.is_file():
+    try:
+        path = (folder / recipe).resolve()
+        is_there = path.is_relative_to(folder.resolve()) and path.suffix == ".toml" and path.is_file()
+    except (OSError, ValueError, RuntimeError):  # too long, with a zero byte, links in a circle
+        path, is_there = folder, False
+    if not is_there:
         raise Refusal(
             "no_recipe", "no recipe lies there", "give the path of a .toml file below the server's folder"
         )

@@ -15,22 +15,28 @@ from lego_control.failures import Refusal
 
 RESULT_BYTES = 20_000
 """Of JSON: 8,000 tokens at the 2.5 bytes a token that numbers and identifiers cost."""
-_RESERVED = 2_500
+RESERVED = 2_500
+"""For what stands beside the rows."""
 T = TypeVar("T", bound=BaseModel)
 
 
 def page(
-    rows: Iterable[T], start: int, limit: int, budget: int = RESULT_BYTES - _RESERVED
+    rows: Iterable[T], start: int, limit: int, budget: int = RESULT_BYTES - RESERVED
 ) -> tuple[list[T], str | None]:
     """The first rows that fit, and the cursor of what follows; `start` is the place of the first."""
     taken: list[T] = []
     used = 0
     for row in rows:
-        used += len(row.model_dump_json().encode()) + 1
+        used += size_of(row)
         if taken and (used > budget or len(taken) == limit):
             return taken, str(start + len(taken))
         taken.append(row)
     return taken, None
+
+
+def size_of(row: BaseModel) -> int:
+    """Bytes of a row in its list."""
+    return len(row.model_dump_json().encode()) + 1
 
 
 def place(cursor: str | None) -> int:

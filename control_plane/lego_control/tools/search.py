@@ -1,6 +1,7 @@
 """Finds trajectories: by the index in milliseconds, by their text within a time budget, with a cursor.
 
-Invariant: a pattern cannot take forever (each match is timed), and no search reads more than its seconds.
+Invariants: a pattern cannot take forever (each match is timed, and all of one trajectory), no search reads more than
+its seconds, and no answer is larger than its budget.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from lego_control.fence import name as plain
 from lego_control.runs import Run, Runs
 from lego_control.schemas import Trajectories, TrajectoryRow
 from lego_control.tools.frames import load, message_text
-from lego_control.tools.paging import page, place
+from lego_control.tools.paging import RESERVED, RESULT_BYTES, page, place, size_of
 from lego_control.tools.status import last_step
 
 ORDERS = {
@@ -142,7 +143,7 @@ def _search(
     """Look into one trajectory after the other until the page is full or the time is over."""
     until = time.monotonic() + SEARCH_S
     hits: list[TrajectoryRow] = []
-    looked = 0
+    looked, room = 0, RESULT_BYTES - RESERVED
     for looked, row in enumerate(rows, start=1):
         try:
             excerpt = _excerpt(run, row.handle, pattern)
@@ -152,21 +153,30 @@ def _search(
             warnings.append(f"{row.handle} cannot be read")
             continue
         if excerpt:
-            hits.append(row.model_copy(update={"excerpt": fence(excerpt, "trajectory", EXCERPT)}))
+            hit = row.model_copy(update={"excerpt": fence(excerpt, "trajectory", EXCERPT)})
+            room -= size_of(hit)
+            if hits and room < 0:
+                return hits, str(start + looked - 1)
+            hits.append(hit)
         if len(hits) == limit or len(warnings) > 20 or time.monotonic() > until:
             return hits, str(start + looked)
     return hits, str(start + looked) if looked == 10_000 else None
 
 
 def _excerpt(run: Run, handle: str, pattern: regex.Pattern[str]) -> str | None:
-    for message in load(run, handle).messages:
+    messages = load(run, handle).messages
+    until = time.monotonic() + SEARCH_S
+    for message in messages:
         text = message_text(message)
+        left = until - time.monotonic()
         try:
-            hit = pattern.search(text, timeout=MATCH_S)
+            if left <= 0:
+                raise TimeoutError
+            hit = pattern.search(text, timeout=min(MATCH_S, left))
         except TimeoutError as error:
             raise Refusal(
                 "slow_pattern",
-                f"the pattern took more than {MATCH_S} s on one message",
+                f"the pattern took more than {MATCH_S} s on one message, or {SEARCH_S} s on one trajectory",
                 "search for plain text (is_regex: false), or without nested repetition",
             ) from error
         if hit:

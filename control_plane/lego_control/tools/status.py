@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
+from itertools import islice
 from typing import Any
 
 from lego_control.failures import Refusal
@@ -31,9 +32,7 @@ def runs_list(
     start = place(cursor)
     rows = (row(runs, name) for name in runs.names() if query.lower() in name.lower())
     matching = (found for found in rows if status in (None, found.state))
-    for _ in range(start):
-        next(matching, None)
-    taken, following = page(matching, start, limit)
+    taken, following = page(islice(matching, start, None), start, limit)
     return RunsList(runs=taken, next_cursor=following)
 
 

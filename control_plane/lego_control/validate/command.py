@@ -1,7 +1,8 @@
 """`lego validate`: the options, and how its parts come up and go down.
 
 Exit codes: 0 everything passed or is waived, 1 a check failed, 2 the recipe is wrong, 3 a check could not
-be carried out. There is no --force: what may fail is waived by name and with a reason in the recipe.
+be carried out, 143 it was told to end: then, too, what it opened is closed. There is no --force: what may fail is
+waived by name and with a reason in the recipe.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import click
 
 from lego_control.ci.outcome import Exit, Outcome, Report, Status
 from lego_control.ci.publish import Outputs, outputs, publish
+from lego_control.ending import run_to_its_end
 from lego_control.validate.base import PROFILES, Ground
 
 BUDGETS = {"smoke": "20m", "parity": "2h", "full": "24h"}
@@ -72,8 +74,12 @@ def prove(recipe: Path, profile: str, budget: str, overrides: tuple[str, ...], w
         evidence=f"{loaded.harness.name}, {loaded.train.steps} steps, seed {loaded.run.seed}",
     )
     properties["seed"] = str(loaded.run.seed)
-    rest = asyncio.run(_run(loaded, profile, budget_s - good.seconds))
-    return publish(Report(title="validate", outcomes=(good, *rest), properties=properties), wanted)
+
+    async def rest() -> int:
+        outcomes = (good, *await _run(loaded, profile, budget_s - good.seconds))
+        return publish(Report(title="validate", outcomes=outcomes, properties=properties), wanted)
+
+    return run_to_its_end(rest())
 
 
 async def _run(recipe: Any, profile: str, budget_s: float) -> tuple[Outcome, ...]:

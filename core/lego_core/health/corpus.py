@@ -36,6 +36,8 @@ class Replica:
     group_size: int = 8
     spread: float = 0.15
     """Standard deviation of solve rates between tasks: groups differ more than rollouts of one do."""
+    solvable: float | None = None
+    """Solve rate of the tasks that are ever solved, where all others never are; None: rates lie around the level."""
     phi: float = 0.0
     """Lag-1 autocorrelation added to the level."""
     wobble: float = 0.0
@@ -56,6 +58,7 @@ class Replica:
             "zero_variance": zero,
             "graded": np.full(self.n, count),
             "rollouts": np.full(self.n, count),
+            "groups": np.full(self.n, float(self.groups)),
         }
         columns |= {name: self._symptom(rng, name, curve(steps)) for name, curve in self.symptoms.items()}
         return Series(
@@ -71,12 +74,19 @@ class Replica:
             return rng.binomial(count, level) / count
         return level * np.exp(rng.normal(0, 0.05, self.n))
 
+    def _rates(self, rng: np.random.Generator, level: Floats) -> Floats:
+        """`[n, groups]` solve rate of each group's task."""
+        shape = (self.n, self.groups)
+        if self.solvable is not None:
+            return np.where(rng.random(shape) < level[:, None] / self.solvable, self.solvable, 0.0)
+        spread = self.spread * np.sqrt(4 * level * (1 - level))[:, None]
+        rates = np.clip(rng.normal(level[:, None], spread, shape), 0, 1)
+        rates[level == 0] = 0
+        return rates
+
     def _rollouts(self, rng: np.random.Generator, level: Floats) -> tuple[Floats, Floats]:
         """Mean reward `[n]` and share of groups without variance `[n]`."""
-        spread = self.spread * np.sqrt(4 * level * (1 - level))[:, None]
-        rates = np.clip(rng.normal(level[:, None], spread, (self.n, self.groups)), 0, 1)
-        rates[level == 0] = 0
-        solved = rng.binomial(self.group_size, rates)
+        solved = rng.binomial(self.group_size, self._rates(rng, level))
         is_flat = (solved == 0) | (solved == self.group_size)
         return solved.mean(axis=1) / self.group_size, is_flat.mean(axis=1)
 

@@ -100,7 +100,7 @@ def _findings(series: Series, policy: WatchdogPolicy) -> Iterator[Finding]:
 
 
 def _invariants(series: Series) -> Iterator[Finding]:
-    rewards, graded = series.values("reward"), series.values("graded")
+    rewards, graded, groups = (series.values(name) for name in ("reward", "graded", "groups"))
     for metric in FINITE:
         if metric in series.columns and (breach := invariants.non_finite(series.columns[metric])):
             text = f"{metric} is not a number"
@@ -111,7 +111,7 @@ def _invariants(series: Series) -> Iterator[Finding]:
     if breach := invariants.dominating(series.values("dominated")):
         text = "one repeated token makes up most of what is sampled"
         yield _finding(series, "dominated", "saturated", Layer.INVARIANT, _as_sign(breach), text)
-    if breach := invariants.no_signal(series.values("zero_variance"), rewards, graded):
+    if breach := invariants.no_signal(series.values("zero_variance"), rewards, graded, groups):
         text = "no group has anything to learn from, and rewards are low"
         yield _finding(series, "zero_variance", "no_signal", Layer.INVARIANT, _as_sign(breach), text)
 
@@ -121,7 +121,7 @@ def _as_sign(breach: invariants.Breach) -> Sign:
 
 
 def _drop(series: Series) -> Iterator[Finding]:
-    drop = robust_drop(series.values("reward"), series.values("graded"))
+    drop = robust_drop(series.values("reward"), series.values("graded"), series.values("groups"))
     if drop is not None:
         text = (
             f"the reward fell from {drop.peak:.3g} to {drop.level:.3g}, {drop.sigmas:.3g} standard deviations"

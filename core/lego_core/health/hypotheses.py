@@ -20,14 +20,22 @@ class _Pattern:
     helps: frozenset[str]
     text: str
     next_check: str
+    one_of: frozenset[str] = frozenset()
+    """Where there are any, one of these too."""
+    is_end: bool = False
+    """How many runs end, whatever the cause: told behind the causes."""
+
+    def fits(self, names: frozenset[str]) -> bool:
+        return self.needs <= names and (not self.one_of or not self.one_of.isdisjoint(names))
 
 
 def explain(findings: Iterable[Finding]) -> tuple[Hypothesis, ...]:
-    """The hypotheses for which every needed metric has a finding, best supported first."""
+    """The hypotheses for which every needed metric has a finding (and one of those of which one is): causes before
+    ends, best supported first."""
     found = [(f.metric, f.key) for f in findings]
-    names = {name for names in found for name in names}
-    fitting = [p for p in PATTERNS if p.needs <= names]
-    fitting.sort(key=lambda p: -len((p.needs | p.helps) & names))
+    names = frozenset(name for names in found for name in names)
+    fitting = [p for p in PATTERNS if p.fits(names)]
+    fitting.sort(key=lambda p: (p.is_end, -len((p.needs | p.helps) & names)))
     return tuple(
         Hypothesis(
             name=p.name,
@@ -39,13 +47,17 @@ def explain(findings: Iterable[Finding]) -> tuple[Hypothesis, ...]:
     )
 
 
-def _pattern(name: str, needs: str, helps: str, text: str, next_check: str) -> _Pattern:
+def _pattern(
+    name: str, needs: str, helps: str, text: str, next_check: str, *, one_of: str = "", is_end: bool = False
+) -> _Pattern:
     return _Pattern(
         name=name,
         needs=frozenset(needs.split()),
         helps=frozenset(helps.split()),
         text=text,
         next_check=next_check,
+        one_of=frozenset(one_of.split()),
+        is_end=is_end,
     )
 
 
@@ -103,8 +115,11 @@ PATTERNS = (
         "policy_destroyed",
         "reward",
         "malformed dominated silent zero_variance truncated entropy kl_loss turns response_tokens",
-        "The policy lost what it could: outputs are broken in form, no rollout earns anything.",
+        "The policy lost what it could: hardly a rollout earns anything any more.",
         "Read three rollouts of the step it began and three before; go back to a checkpoint before it.",
+        one_of="reward/robust_drop zero_variance/no_signal truncated/saturated malformed/saturated silent/saturated "
+        "dominated",
+        is_end=True,
     ),
     _pattern(
         "repetition",
@@ -119,6 +134,14 @@ PATTERNS = (
         "response_tokens turns reward",
         "Rollouts grow until a limit cuts them, and what is cut earns less.",
         "Compare rewards of cut and uncut rollouts; look at what the last turns do.",
+    ),
+    _pattern(
+        "rollouts_grow",
+        "",
+        "response_tokens/grown turns/grown truncated",
+        "Rollouts are far longer than at the beginning.",
+        "Compare rewards of long and short rollouts of one task; look at how near they come to a limit.",
+        one_of="response_tokens/grown turns/grown",
     ),
     _pattern(
         "form_lost",
@@ -140,12 +163,22 @@ PATTERNS = (
         "reward",
         "Groups are solved by everybody or by nobody.",
         "Look at the solve rates of the tasks: a pool that is too easy or too hard needs others.",
+        is_end=True,
     ),
     _pattern(
         "slow_decay",
-        "reward",
+        "reward/falling",
         "entropy pearson_r kl_loss",
         "The reward goes down slowly.",
         "Compare with the held-out solve rate; look at agreement and staleness over the same steps.",
+        is_end=True,
+    ),
+    _pattern(
+        "lower_level",
+        "reward/page_hinkley",
+        "heldout/fallen entropy",
+        "The reward moved to a lower level: other tasks than before, or a policy that got worse.",
+        "Compare the tasks of the steps before and after it, and the held-out solve rate across it.",
+        is_end=True,
     ),
 )

@@ -8,6 +8,7 @@ not collapsed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import exp, lgamma
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,14 @@ RATE = 0.95
 MOST = 0.5
 USUAL = 0.5
 """A rate that was above this before is how the run is set up."""
+NEARLY = 0.9
+"""A rate that was above this before says nothing when it reaches 95 %, whatever the reward does."""
+HELD = 0.8
+"""Of the best level so far: a run that earns so much has not lost what it could."""
 CHANCE = 1e-4
-"""A stretch without any reward is chance unless it is rarer than this at half of the peak."""
+"""A stretch without any reward, or of groups without variance, is chance unless it is rarer than this."""
+PAST = 30
+"""Steps before a stretch that say how often a group is without variance anyway."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,14 +55,19 @@ def non_finite(column: Column) -> Breach | None:
 
 def saturated(rates: Floats, rewards: Floats) -> Breach | None:
     """A share `[n]` in [0, 1] that is at least 95 % for six measured steps, though it was below one
-    half before; or, where it never was, though rewards were twice as high before."""
+    half before; or, where it never was, though rewards were twice as high before. A run that earns as much as
+    ever has found another way to work, and is no breach; neither is one that is nearly there all the time."""
     index = np.flatnonzero(np.isfinite(rates))
     start = _stretch(rates[index] >= RATE)
     if len(index) - start < STEPS:
         return None
-    if not (_was_usually_low(rates[index[:start]]) or _fell(rewards, int(index[start]))):
+    first, before = int(index[start]), rates[index[:start]]
+    if len(before) >= STEPS and np.median(before) >= NEARLY:
         return None
-    return Breach(value=float(rates[index[start:]].mean()), threshold=RATE, start=int(index[start]))
+    is_new = _was_usually_low(before) and not _earns(rewards, first)
+    if not (is_new or _fell(rewards, first)):
+        return None
+    return Breach(value=float(rates[index[start:]].mean()), threshold=RATE, start=first)
 
 
 def dominating(shares: Floats) -> Breach | None:
@@ -67,16 +79,20 @@ def dominating(shares: Floats) -> Breach | None:
     return Breach(value=float(shares[index[start:]].mean()), threshold=MOST, start=int(index[start]))
 
 
-def no_signal(zero_variance: Floats, rewards: Floats, graded: Floats) -> Breach | None:
+def no_signal(zero_variance: Floats, rewards: Floats, graded: Floats, groups: Floats) -> Breach | None:
     """Groups `[n]` share without variance at least 95 % for six steps while rewards fell below half of
     their peak, for longer than chance explains; or for ten steps, whatever they did before, while less than
-    half of the rewards are earned. Groups that are solved by everybody are no breach."""
+    half of the rewards are earned. Groups that are solved by everybody are no breach; neither are few groups
+    of tasks that are solved always or never, which lack variance together now and then. `groups` `[n]` each
+    step's count; NaN where nobody counted."""
     index = np.flatnonzero(np.isfinite(zero_variance) & np.isfinite(rewards))
     start = _stretch(zero_variance[index] >= RATE)
     length = len(index) - start
     if length < STEPS or not (zero_variance[index[:start]] < RATE).any():
         return None
     first = int(index[start])
+    if _by_luck(zero_variance[index], groups[index], start) > CHANCE:
+        return None
     reward = float(rewards[index[start:]].mean())
     if _fell(rewards, first):
         if _chance(rewards[:first], graded[index[start:]]) > CHANCE:
@@ -98,10 +114,33 @@ def _stretch(holds: NDArray[np.bool_]) -> int:
 
 def _fell(rewards: Floats, start: int) -> bool:
     """Whether rewards from `start` on are below half of the best level before."""
+    share = _of_peak(rewards, start)
+    return share is not None and share < LOW
+
+
+def _earns(rewards: Floats, start: int) -> bool:
+    """Whether rewards from `start` on are about as good as the best level before."""
+    share = _of_peak(rewards, start)
+    return share is not None and share >= HELD
+
+
+def _of_peak(rewards: Floats, start: int) -> float | None:
+    """Mean reward from `start` on as a share of the best level before; None where one of them is not known or 0."""
     before, after = rewards[:start], rewards[start:]
     peak = peak_of(before[np.isfinite(before)])
     after = after[np.isfinite(after)]
-    return bool(peak and len(after) and after.mean() < LOW * peak)
+    return float(after.mean()) / peak if peak and len(after) else None
+
+
+def _by_luck(zero_variance: Floats, groups: Floats, start: int) -> float:
+    """How likely it is that every group from `start` on lacks variance, if groups do so as often as in the steps
+    before (Laplace's rule of succession, since those may be few); 0 where groups were not counted."""
+    past = slice(max(start - PAST, 0), start)
+    flat, known, count = (
+        float(np.nansum(some)) for some in (zero_variance[past] * groups[past], groups[past], groups[start:])
+    )
+    a, b = flat + 1, known - flat + 1
+    return exp(lgamma(a + count) - lgamma(a) + lgamma(a + b) - lgamma(a + b + count)) if count else 0.0
 
 
 def _chance(before: Floats, graded: Floats) -> float:

@@ -36,7 +36,7 @@ def diagnose_run(
 
 def diagnose_now(series: Series, policy: WatchdogPolicy, events: Sequence[Happened]) -> Diagnosis:
     """The diagnosis at the last step, and whether the watchdog has looked at it; for readers of their own."""
-    return _with_heartbeat(diagnose(series, policy), last_heartbeat(events))
+    return with_heartbeat(diagnose(series, policy), last_heartbeat(events))
 
 
 def last_heartbeat(events: Sequence[Happened]) -> int | None:
@@ -45,7 +45,8 @@ def last_heartbeat(events: Sequence[Happened]) -> int | None:
     return next((step for step in steps if isinstance(step, int)), None)
 
 
-def _with_heartbeat(diagnosis: Diagnosis, heard: int | None) -> Diagnosis:
+def with_heartbeat(diagnosis: Diagnosis, heard: int | None) -> Diagnosis:
+    """The same, and whether the watchdog, last heard at step `heard`, has looked at that step."""
     if heard is None:
         if not diagnosis.num_steps:
             return diagnosis

@@ -28,6 +28,7 @@ VERSION = 2
 """Of the tables below; an index of another version is rebuilt."""
 CHUNK_BYTES = 16 * 2**20
 _TAIL_BYTES = 4096
+_MOST = 2**63 - 1
 _SCHEMA = """
 CREATE TABLE source (name TEXT PRIMARY KEY, offset INTEGER, tail BLOB, bad INTEGER);
 CREATE TABLE metric (key TEXT, step INTEGER, value REAL, PRIMARY KEY (key, step)) WITHOUT ROWID;
@@ -61,14 +62,30 @@ class RunIndex:
                 for name in names or tuple(SOURCES):
                     self._read_on(SOURCES[name])
             except sqlite3.DatabaseError:
-                self._rebuild()
-                for name in names or tuple(SOURCES):
-                    self._read_on(SOURCES[name])
+                self._refresh_anew(names or tuple(SOURCES))
+
+    def _refresh_anew(self, names: Sequence[str]) -> None:
+        self._rebuild()
+        try:
+            for name in names:
+                self._read_on(SOURCES[name])
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: sqlite3.Error) -> InfrastructureError:
+        return InfrastructureError(
+            f"{self.path}: the index cannot be used: {error}; free space there, or set LEGO_INDEX to another folder"
+        )
 
     def rows(self, question: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Answer one SQL question; constants of the program only, values through `?`."""
+        """Answer one SQL question; constants of the program only, values through `?`. A number beyond what SQLite
+        holds is the largest that it does. Raises InfrastructureError."""
+        held = [max(-_MOST, min(v, _MOST)) if isinstance(v, int) else v for v in values]
         with self._mutex:
-            return self._open().execute(question, values).fetchall()
+            try:
+                return self._open().execute(question, held).fetchall()
+            except sqlite3.Error as error:
+                raise self._unusable(error) from error
 
     def series(self, key: str, first: int = 0, last: int = 2**62) -> list[tuple[int, float | None]]:
         """`(step, value)` of one metric, by step; None where it was recorded as absent."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -131,7 +132,8 @@ def _files(run_dir: Path) -> Iterable[Path]:
 
 def _read(path: Path) -> Request | None:
     try:
-        if path.stat().st_size > MAX_REQUEST_BYTES:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_REQUEST_BYTES:  # a pipe would be waited for
             return None
         request = decode(Request, path.read_bytes())
     except (OSError, ValueError):

@@ -13,6 +13,7 @@ import pytest
 from lego_control.ci.formats import MAX_SUMMARY_BYTES, github_annotations, junit, summary
 from lego_control.ci.gate import compare, decide, t_quantile
 from lego_control.ci.outcome import Outcome, Report, Status
+from lego_control.ci.publish import Outputs, publish
 from lego_control.cli import main
 from lego_core.store import RunWriter
 from lego_harness.types import Grade
@@ -246,6 +247,19 @@ def test_the_summary_and_annotations_reach_github(
     assert "✖ failed" in (tmp_path / "summary.md").read_text()
     assert ET.parse(report).getroot().get("failures") == "1"
     assert "::error title=" in capsys.readouterr().out
+
+
+def test_what_a_check_saw_begins_no_line_of_a_pipelines_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    seen = "\n::stop-commands::x\r::add-mask::y\x1b[2J"
+    publish(
+        a_report(outcome(Status.FAILED, seen, name=f"a{seen}")), Outputs(junit=None, json=None, summary=None)
+    )
+    out = capsys.readouterr().out
+    assert [line[:8] for line in out.splitlines() if line.startswith("::")] == ["::error "]
+    assert "\x1b" not in out
 
 
 def test_a_key_that_a_policy_does_not_have_is_named_with_those_it_has(

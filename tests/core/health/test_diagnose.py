@@ -11,6 +11,7 @@ import pytest
 
 from lego_core.config import Limit, WatchdogPolicy
 from lego_core.health.acted import count_acts
+from lego_core.health.corpus_runs import collapses
 from lego_core.health.diagnose import diagnose
 from lego_core.health.findings import Diagnosis, Verdict
 from lego_core.health.series import COLUMNS, make_series, resumed_steps
@@ -99,6 +100,49 @@ def test_steps_that_lost_most_of_their_rollouts_say_nothing_about_the_policy() -
     )
     assert storm.verdict is Verdict.WATCH
     assert storm.hypotheses[0].name == "environment_failure"
+
+
+def test_a_reward_that_goes_down_slowly_is_no_policy_that_was_destroyed() -> None:
+    drift = run(80, reward_mean=lambda i: 0.6 - 0.002 * i + 0.02 * math.sin(7 * i))
+    named = [hypothesis.name for hypothesis in drift.hypotheses]
+    assert drift.verdict is Verdict.WATCH
+    assert named[0] == "slow_decay"
+    assert "policy_destroyed" not in named
+
+
+def test_a_step_down_that_is_no_collapse_is_told_as_a_lower_level() -> None:
+    jump = run(60, reward_mean=lambda i: (0.6 if i <= 40 else 0.4) + 0.01 * math.sin(7 * i))
+    named = [hypothesis.name for hypothesis in jump.hypotheses]
+    assert jump.verdict is Verdict.WATCH
+    assert named[0] == "lower_level"
+    assert "policy_destroyed" not in named
+
+
+def test_a_reward_that_is_gone_is_a_policy_that_was_destroyed() -> None:
+    gone = run(55, reward_mean=lambda i: 0.5 + 0.02 * math.sin(3 * i) if i <= 40 else 0.03)
+    assert gone.hypotheses[0].name == "policy_destroyed"
+
+
+@pytest.mark.parametrize(
+    ("lost", "cause"),
+    [
+        ("overlong", {"length_explosion", "entropy_changed"}),
+        ("exclamations", {"repetition"}),
+        ("form", {"form_lost"}),
+        ("mismatch", {"engine_and_trainer_disagree"}),
+        ("entropy-collapse", {"entropy_changed"}),
+    ],
+)
+def test_a_cause_is_named_before_how_it_ended(lost: str, cause: set[str]) -> None:
+    (replica,) = (r for r in collapses() if r.name == lost)
+    named = [hypothesis.name for hypothesis in diagnose(replica.draw(0)).hypotheses]
+    assert set(named[: len(cause)]) == cause
+    assert "policy_destroyed" in named
+
+
+def test_rollouts_that_grow_are_told_before_a_limit_cuts_them() -> None:
+    longer = run(40, sampled=lambda i: 1_000 if i <= 20 else 6_000)
+    assert [hypothesis.name for hypothesis in longer.hypotheses] == ["rollouts_grow"]
 
 
 def test_behind_a_resume_only_a_number_that_is_none_stops() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lego_core.store.index import RunIndex, private_folder
 from lego_core.store.json_records import encode
-from lego_harness.errors import UsageError
+from lego_harness.errors import InfrastructureError, UsageError
 from tests.support.runs import step, write_run
 
 
@@ -35,6 +35,20 @@ def index(run: Path, tmp_path: Path) -> Iterator[RunIndex]:
 def _folder(tmp_path: Path) -> Path:
     (tmp_path / "index").mkdir(exist_ok=True)
     return tmp_path / "index"
+
+
+def test_numbers_beyond_those_of_sqlite_are_beyond_every_step(index: RunIndex) -> None:
+    index.refresh()
+    assert len(index.series("reward_mean", -(10**30), 10**30)) == 3
+    assert index.series("reward_mean", 10**30, 10**40) == []
+
+
+def test_an_index_that_cannot_be_kept_is_an_error_that_says_where(run: Path, tmp_path: Path) -> None:
+    index = RunIndex(run, _folder(tmp_path))
+    index.path.mkdir()
+    for use in (index.refresh, index.num_bad_lines):
+        with pytest.raises(InfrastructureError, match="set LEGO_INDEX"):
+            use()
 
 
 def append(path: Path, *lines: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -73,6 +74,7 @@ def test_a_request_under_another_name_or_of_any_size_is_passed_over(tmp_path: Pa
     path.rename(path.with_name("20260102T030405678901Z-0123abcd.json"))
     ask(run, why="x" * MAX_REQUEST_BYTES)
     (run / "control" / "20260102T030405678902Z-0123abcd.json").mkdir()
+    os.mkfifo(run / "control" / "20260102T030405678903Z-0123abcd.json")
     assert mailbox.new() == ()
 
 

@@ -16,8 +16,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from lego_tui.feed.steps import MAX_STEP
+from lego_tui.safe import one_line
+
 _HANDLE = re.compile(r"[se](\d+)\.([gt]\d+)(?:\.r(\d+))?(?:~(\d+))?$")
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_MOST = 2**62
+"""A number that a column cannot hold is refused before any column has the line, so that all stay in step."""
 EVALUATION = -1
 """Step of a rollout that trains nothing."""
 
@@ -110,12 +115,18 @@ class Index:
         if entry.offset < 0 or entry.length <= 0 or "/" in entry.file:
             raise ValueError(f"points at {entry.length} bytes at {entry.offset} of {entry.file!r}")
         step = EVALUATION if entry.step is None else entry.step
+        if not -1 <= step < MAX_STEP or max(entry.offset, entry.length, abs(entry.sampled)) > _MOST:
+            raise ValueError(f"a number beyond every run: step {step}, sampled {entry.sampled}")
+        if not entry.id.isprintable():
+            raise ValueError(f"the id {one_line(entry.id, 60)} is no name")
+        ended = entry.stop_reason
+        stop_reason = ended if ended.isprintable() else one_line(ended, 40)
         row = len(self._reward)
         self._of_id[entry.id] = row
         self.ids.append(entry.id)
         self._file.append(self._files.code(entry.file))
         self._task.append(self.tasks.code(entry.task))
-        self._stop.append(self.stops.code(entry.stop_reason))
+        self._stop.append(self.stops.code(stop_reason))
         self._offset.append(entry.offset)
         self._length.append(entry.length)
         self._step.append(step)
@@ -129,7 +140,7 @@ class Index:
             else reward
         )
         self._of_step[step].append(row)
-        if _is_failure(entry.stop_reason):
+        if _is_failure(stop_reason):
             self._failed.append(row)
 
     def entry(self, row: int) -> Entry:

@@ -54,7 +54,9 @@ class RunFeed:
         self.layout = RunLayout(root=root)
         self.name = root.name
         self.steps, self.heldout, self.index = Columns(rewinds=True), Columns(), Index()
-        self.events: deque[EventLine] = deque(maxlen=_MAX_EVENTS)
+        self._events: deque[EventLine] = deque(maxlen=_MAX_EVENTS)
+        self.num_events = 0
+        """All that were read; the oldest are no longer in `events`."""
         self.labels: dict[str, Label] = {}
         """What people said, the newest by rollout."""
         self.complaints: deque[str] = deque(maxlen=_MAX_COMPLAINTS)
@@ -131,7 +133,7 @@ class RunFeed:
         if seen != self._judged:
             self._judged = seen
             self.diagnosis = diagnosis_of(
-                self._measured, self.events, self.heldout, self.layout.root, self.recipe
+                self._measured, self._events, self.heldout, self.layout.root, self.recipe
             )
 
     def _complain(self, text: str) -> None:
@@ -140,7 +142,8 @@ class RunFeed:
 
     def _add_event(self, line: bytes) -> None:
         event = self._event_decoder.decode(line)
-        self.events.append(event)
+        self._events.append(event)
+        self.num_events += 1
         self._num_heartbeats += event.kind == HEARTBEAT
         if event.kind in _STATUS_EVENTS:
             self._status_event = event
@@ -215,6 +218,11 @@ class RunFeed:
         if not self._is_locked:
             return None
         return next((event for event in reversed(self.events) if event.kind == "stage"), None)
+
+    @property
+    def events(self) -> list[EventLine]:
+        """The newest events, oldest first: a copy, since a thread may add some while one looks."""
+        return list(self._events)
 
     def remember(self, key: str, make: Callable[[], T]) -> T:
         """What `make` gives, made anew only when the run has changed."""

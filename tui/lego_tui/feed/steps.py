@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lego_core.store.rewind import num_kept
+from lego_tui.safe import one_line
 
 Series = NDArray[np.float64]
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -112,9 +113,10 @@ def _is_count(name: str) -> bool:
 
 
 def _numbers(record: dict[str, Any], prefix: str) -> Iterator[tuple[str, float]]:
-    for key, value in record.items():
+    for said, value in record.items():
         if isinstance(value, bool) or value is None:
             continue
+        key = said if said.isprintable() else one_line(said, 60)
         if isinstance(value, int | float):
             yield prefix + key, float(value) if abs(value) < 1e300 else math.copysign(math.inf, value)
         elif isinstance(value, str) and value in _WORDS:

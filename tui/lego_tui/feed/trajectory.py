@@ -153,6 +153,7 @@ def unpack(raw: msgspec.Raw) -> NDArray[Any]:
     try:
         value = msgspec.json.decode(raw)
         data = base64.b64decode(value["data"])
-        return np.frombuffer(data, dtype=np.dtype(value["dtype"])).reshape(value["shape"])
+        array = np.frombuffer(data, dtype=np.dtype(value["dtype"])).reshape(value["shape"])
     except (ValueError, TypeError, KeyError):
         return np.zeros(0)
+    return array if array.ndim and array.dtype.kind in "biuf" else np.zeros(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import ClassVar
 
 from rich.style import Style
@@ -16,6 +15,7 @@ from lego_tui.palette import GLYPHS
 from lego_tui.safe import one_line, wrap
 from lego_tui.screens.page import Page
 from lego_tui.widgets.lines import Lines
+from lego_tui.words import clock
 
 WATCHDOG = "watchdog"
 """Kind of the event that the run's watchdog leaves behind each step."""
@@ -163,16 +163,21 @@ class HealthPage(Page):
             ("", palette.dim, None),
             ("events, newest first", palette.strong, None),
         ]
-        shown = [e for e in reversed(run.events) if e.kind not in _QUIET or self.filter][:_MAX_EVENTS]
+        events = run.events
+        shown = [e for e in reversed(events) if e.kind not in _QUIET or self.filter][:_MAX_EVENTS]
         for event in shown:
             fields = "  ".join(f"{k} {v}" for k, v in event.fields.items())
             level = _LOUD.get(event.kind)
             style = palette.level(level) if level else palette.text
             glyph = GLYPHS[level] + " " if level else ""
             rows.append(
-                (one_line(f"{_clock(event.time)}  {glyph}{event.kind}  {fields}", width), style, None)
+                (
+                    one_line(f"{clock(event.time, '%m-%d %H:%M:%S')}  {glyph}{event.kind}  {fields}", width),
+                    style,
+                    None,
+                )
             )
-        hidden = len(run.events) - len(shown)
+        hidden = len(events) - len(shown)
         if hidden and not self.filter:
             rows.append(
                 (f"{hidden} stages and checkpoints are left out: / shows them too", palette.dim, None)
@@ -207,10 +212,3 @@ class HealthPage(Page):
     def action_command(self, command: str) -> None:
         run = self.state.run
         self.shell.say("in a shell: " + command.replace("RUN", str(run.layout.root) if run else "RUN"))
-
-
-def _clock(seconds: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%m-%d %H:%M:%S}"
-    except (ValueError, OverflowError, OSError):
-        return "?"

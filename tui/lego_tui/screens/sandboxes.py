@@ -88,7 +88,8 @@ class SandboxesPage(Page):
         steps, stops = steps[known].astype(int), stops[known].astype(int)
         if not len(steps):
             return []
-        count = int(steps.max()) + 1
+        known_steps, steps = np.unique(steps, return_inverse=True)  # a step may have any number
+        count = len(known_steps)
         totals = np.bincount(steps, minlength=count)
         found: list[tuple[str, np.ndarray]] = []
         for code in map(int, np.unique(stops).tolist()):
@@ -113,7 +114,7 @@ class SandboxesPage(Page):
             (f"{counts.sum() / total:.1%}", palette.text),
             (f"{early:.1%}", palette.dim),
             (f"{late:.1%}", style),
-            (spark(share[1:], room), style),
+            (spark(share, room), style),
         ]
         return grid.row(cells)
 
