@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import pytest
@@ -77,7 +78,44 @@ def test_honest_work_fails_the_contradiction_of_what_it_passes(name: str) -> Non
     assert [outcome(flipped(source, seed), answer) for seed in range(5)] == [False] * 5
 
 
-def test_exceptions_are_expected_of_a_kind_that_nobody_raises() -> None:
+ALIKE = {
+    "an object": ("assert f() == Point(1, 2)", r"assert f\(\) == Point\(-?\d, -?\d\)"),
+    "a name": ("assert f() == g", r"assert f\(\) == \[g\]"),
+    "a named literal": ("w = [1, x]\n    assert f() == w", r"w = \[-?\d, x\]\n    assert f\(\) == w"),
+    "membership": ("assert f() in g", r"assert f\(\) not in g"),
+    "identity": ("assert f() is None", r"assert f\(\) is not None"),
+    "an order": ("assert 1 < f() <= 3", r"assert 1 (< f\(\) > 3|>= f\(\) <= 3)"),
+    "a tolerance": ("assert f() == approx(0.3, abs=1e-6)", r"approx\(\d\.\d+, abs=1e-06\)"),
+    "nothing": ("assert f() == []", r"assert f\(\) == \[\d\]"),
+    "one": ("assert f() == [7]", r"assert f\(\) == \[\d?\]"),
+    "a number": ("assert f() == 1234567.5", r"assert f\(\) == \d{7}\.5"),
+    "a builtin": (
+        "with raises(KeyError):\n        f()",
+        r"raises\((Value|Type|Index|Attribute|Runtime)Error\)",
+    ),
+    "any": ("with raises(Exception):\n        f()", r"raises\((ZeroDivision|Overflow|EOF|Import)Error\)"),
+    "its own": ("with raises(a.B):\n        f()", r"raises\((ZeroDivision|Overflow|EOF|Import)Error\)"),
+    "a call": (
+        "self.assertRaises(TypeError, f)",
+        r"self\.assertRaises\((Value|Key|Index|Attrib|Runt)\w+, f\)",
+    ),
+    "not the same": ("self.assertNotEqual(f(), 3)", r"self\.assertEqual\(f\(\), 3\)"),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_a_contradiction_reads_like_what_people_write(name: str) -> None:
+    """Code under test can read its tests: it must not see which of them are none."""
+    body, form = ALIKE[name]
+    source = f"def test_it():\n    {body}\n"
+    genuine = contradicted({"test_x.py": source.encode()}, {"test_x.py::test_it": (False,)}, random.Random(0))
+    for seed in range(20):
+        text = flipped(source, seed)
+        assert re.search(form, text)
+        assert text != genuine["test_x.py"].decode()
+
+
+def test_exceptions_are_expected_of_a_kind_that_is_not_raised() -> None:
     source = "def test_it():\n    with pytest.raises(ValueError):\n        answer()\n"
 
     def refuse() -> None:
