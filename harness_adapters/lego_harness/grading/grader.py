@@ -58,9 +58,12 @@ class Grader:
 
     async def _ruling(self, task: Task, expected: Expected, tree: GradedTree) -> Ruling:
         known = self._fitness.setdefault(task.path, {})
-        found = contradictable(tree_files(task.tests), expected.tests)
-        functions = {name: parts for name, parts in found.items() if known.get(name, True)}
-        with opposed(task.tests, functions) as pair:
+        files = tree_files(task.tests)
+        groups = [
+            {name: parts for name, parts in contradictable(files, ids).items() if known.get(name, True)}
+            for ids in (expected.fail_to_pass, expected.pass_to_pass)
+        ]
+        with opposed(task.tests, *groups) as pair:
             ruling = await self._try(task, pair, tree.files)
             if ruling.verdict.ending == KILLED:  # by the code under test, or by bad luck: once more tells
                 ruling = await self._try(task, pair, tree.files)

@@ -3,8 +3,9 @@
 Some test functions are contradicted in the first copy, the others in the second; which is decided by
 dice that never enter the grading sandbox. Whoever wants a reward must pass each genuine function and
 fail each contradicted one, without being able to tell them apart but by knowing the right answers:
-the verdict cannot be forged from inside, not even by code that owns the whole sandbox. Invariant: the
-copies hold the same tests under the same ids.
+the verdict cannot be forged from inside, not even by code that owns the whole sandbox. Invariants: the
+copies hold the same tests under the same ids; the second enters the sandbox when the first has been reported,
+since whoever sees both sees what differs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from lego_harness.grading.trial import Job, Verdict
 from lego_harness.tasks.folder import tree_files
 
 MAX_FUNCTIONS = 8
-"""Functions that are run twice; the second copy runs nothing else, so that a large suite costs once."""
+"""Functions that are run twice, drawn anew for each grading; the second copy runs nothing else, so that a large
+suite costs once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,21 +43,29 @@ class Ruling:
 class Opposed:
     """One draw: which part of which function is contradicted in which copy."""
 
-    folders: tuple[Path, ...]
-    """On the host; one where nothing can be contradicted, else two."""
-    targets: tuple[str, ...]
+    folder: Path
+    """The first copy, on the host."""
+    second: Mapping[str, str]
+    """Of the second copy the files that differ; none where nothing can be contradicted."""
+    targets: tuple[str, str]
     """Their paths inside."""
     flips: Mapping[str, tuple[bool, ...]]
     """Function → per part, whether the first copy contradicts it; otherwise the second does."""
 
     @property
     def mounts(self) -> dict[str, Path]:
-        return dict(zip(self.targets, self.folders, strict=True))
+        return {self.targets[0]: self.folder}
 
     def jobs(self, timeout_s: float) -> list[Job]:
         """All tests over the first copy, the doubtful functions once more over the second."""
-        pairs = zip(self.targets, ((), tuple(self.flips)), strict=False)
-        return [Job(timeout_s=timeout_s, tests=target, select=select) for target, select in pairs]
+        first, second = self.targets
+        jobs = [Job(timeout_s=timeout_s, tests=first)]
+        if self.flips:
+            select = tuple(self.flips)
+            jobs.append(
+                Job(timeout_s=timeout_s, tests=second, select=select, model=first, changed=self.second)
+            )
+        return jobs
 
     def ruling(self, verdicts: Sequence[Verdict]) -> Ruling:
         """Genuine outcomes, and the contradictions that passed; an unsound verdict speaks alone."""
@@ -114,25 +124,30 @@ def _merged(nodes: Mapping[str, Verdict], first: Verdict) -> Verdict:
 
 
 @contextmanager
-def opposed(tests: Path, functions: Mapping[str, int], dice: Random | None = None) -> Generator[Opposed]:
-    """The copies for one grading over the first of `functions`, each with its number of parts."""
-    dice = dice or SystemRandom()
-    chosen = list(functions)[:MAX_FUNCTIONS]
+def opposed(tests: Path, *groups: Mapping[str, int], dice: Random | None = None) -> Generator[Opposed]:
+    """The copies for one grading over some functions, each with its number of parts; those of the first
+    group go before the others."""
+    dice, targets = dice or SystemRandom(), (f"/grade/{_token()}", f"/tmp/{_token()}")
+    functions = dict[str, int]()
+    for group in groups:
+        functions = {**functions, **group}
+    drawn = [name for group in groups for name in dice.sample(list(group), len(group))]
+    chosen = {*list(dict.fromkeys(drawn))[:MAX_FUNCTIONS]}
     if not chosen:
-        yield Opposed(folders=(tests,), targets=(_target(),), flips={})
+        yield Opposed(folder=tests, second={}, targets=targets, flips={})
         return
-    flips = {name: tuple(dice.random() < 0.5 for _ in range(functions[name])) for name in chosen}
+    flips = {n: tuple(dice.random() < 0.5 for _ in range(functions[n])) for n in functions if n in chosen}
     opposite = {name: tuple(not flip for flip in parts) for name, parts in flips.items()}
     files = tree_files(tests)
     with tempfile.TemporaryDirectory(prefix="lego-tests-") as root:
-        folders = (Path(root, "a"), Path(root, "b"))
-        for folder, parts in zip(folders, (flips, opposite), strict=True):
-            _write(folder, tests, files.keys(), contradicted(files, parts, dice))
-        yield Opposed(folders=folders, targets=(_target(), _target()), flips=flips)
+        folder = Path(root, "a")
+        _write(folder, tests, files.keys(), contradicted(files, flips, dice))
+        second = {name: text.decode() for name, text in contradicted(files, opposite, dice).items()}
+        yield Opposed(folder=folder, second=second, targets=targets, flips=flips)
 
 
-def _target() -> str:
-    return f"/grade/{secrets.token_hex(8)}"
+def _token() -> str:
+    return secrets.token_hex(8)
 
 
 def _write(folder: Path, tests: Path, names: Iterable[str], changed: Mapping[str, bytes]) -> None:
