@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
+from lego_harness.errors import GraderError
 from lego_harness.grading.contradict import contradictable, function_of
 from lego_harness.grading.findings import grading_findings
 from lego_harness.grading.opposed import Opposed, Ruling, opposed
 from lego_harness.grading.patch import GradedTree, graded_tree, make_patch, printable
-from lego_harness.grading.reference import Expected, expected_tests, solved_tree
+from lego_harness.grading.reference import Expected, expected_tests, grade_tree, solved_tree
 from lego_harness.grading.sealed import sealed_git
 from lego_harness.grading.trial import KILLED, Verdict, run_trial
 from lego_harness.sandbox.base import MAX_EXPORT_BYTES, MAX_EXPORT_FILES, SandboxBackend
@@ -37,7 +38,7 @@ class Grader:
         self._backend = backend
         self._label = label
         self._fitness: dict[Path, dict[str, bool]] = {}
-        """By task and test function that was once in doubt: whether it can be contradicted."""
+        """By task and test function that was once in doubt: whether it may be contradicted and run alone."""
 
     async def grade(
         self, task: Task, exported: Mapping[str, bytes], *, before: Mapping[str, bytes] | None = None
@@ -67,7 +68,12 @@ class Grader:
             ruling = await self._try(task, pair, tree.files)
             if ruling.verdict.ending == KILLED:  # by the code under test, or by bad luck: once more tells
                 ruling = await self._try(task, pair, tree.files)
-            doubtful = pair.doubtful(ruling, expected.tests) - known.keys()
+            # Which of its statements is contradicted is drawn anew: that one was fit says nothing of the next.
+            doubtful = {
+                name
+                for name in pair.doubtful(ruling, expected.tests)
+                if name in ruling.held or name not in known
+            }
             if doubtful:
                 known |= dict.fromkeys(doubtful, True) | await self._misfits(task, pair, doubtful)
         if all(known.get(name, True) for name in doubtful):
@@ -83,11 +89,19 @@ class Grader:
         return pair.ruling(verdicts)
 
     async def _misfits(self, task: Task, pair: Opposed, doubtful: AbstractSet[str]) -> dict[str, bool]:
-        """Functions that tell nothing when they are contradicted or run alone: the reference stumbles too."""
+        """Functions that tell nothing when they are contradicted or run alone: the reference stumbles too.
+
+        Raises GraderError where the reference cannot be judged for another reason: nothing is given up for
+        a machine that has too much to do.
+        """
         if not task.solution.is_file():
             return {}
-        ruling = await self._try(task, pair, await solved_tree(task, self._backend, label=self._label))
+        solved = await solved_tree(task, self._backend, label=self._label)
+        ruling = await self._try(task, pair, solved)
         if not ruling.verdict.is_sound:
+            alone = await grade_tree(task, solved, self._backend, label=self._label)
+            if not alone.is_sound:
+                raise GraderError(f"task {task.id}: its reference solution is not judged now: {alone.ending}")
             return dict.fromkeys(doubtful, False)
         failed = {function_of(node) for node, said in ruling.verdict.tests.items() if said != "passed"}
         return dict.fromkeys(doubtful & {*ruling.held, *failed}, False)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lego_harness.errors import GraderError, SetupError
+from lego_harness.grading import grader as grader_module
 from lego_harness.grading.grader import Grader
 from lego_harness.grading.reference import Expected
 from lego_harness.grading.toolchain import toolchain
@@ -17,6 +20,8 @@ from lego_harness.sandbox.base import (
     MAX_EXPORT_BYTES,
     MAX_EXPORT_FILES,
     ExecResult,
+    Phase,
+    Sandbox,
     SandboxBackend,
     SandboxSpec,
 )
@@ -140,6 +145,72 @@ async def test_a_test_that_cannot_be_run_alone_or_contradicted_punishes_nobody(
     grades = [await grader.grade(odd, {"calc.py": FIXED.encode()}) for _ in range(4)]
     assert [grade.reward for grade in grades] == [1.0] * 4
     assert (await grader.grade(odd, {"calc.py": BROKEN.encode()})).reward == 0
+
+
+HALF_EMPTY = """import calc
+
+def test_it():
+    assert calc.add(1, 2) == 3
+    assert all(calc.add(n, 0) == n for n in [])
+"""
+EQUAL = """class E:
+    def __eq__(self, other):
+        return True
+
+def add(a, b):
+    return E()
+"""
+
+
+async def test_a_cheat_that_was_caught_is_held_against_nobody_else(
+    backend: SandboxBackend, tmp_path: Path
+) -> None:
+    """One of the statements can be contradicted, of the other nothing can be told."""
+    odd = repair_task(tmp_path / "odd", **{"tests/test_hidden.py": HALF_EMPTY})
+    grader = Grader(backend, label=unique_label())
+    for _ in range(6):
+        await grader.grade(odd, {"calc.py": EQUAL.encode()})
+        assert (await grader.grade(odd, {"calc.py": FIXED.encode()})).reward == 1
+
+
+class Slow:
+    """A backend on a machine that is suddenly too busy to finish any tests in time."""
+
+    cannot_hold: tuple[str, ...] = ()
+
+    def __init__(self, inner: SandboxBackend) -> None:
+        self._inner, self.name, self.is_busy = inner, inner.name, False
+
+    @contextlib.asynccontextmanager
+    async def open(self, spec: SandboxSpec) -> AsyncGenerator[Sandbox]:
+        async with self._inner.open(spec) as sandbox:
+            if self.is_busy and spec.phase is Phase.GRADE:
+                sandbox.exec = self._too_late  # type: ignore[method-assign]
+            yield sandbox
+
+    async def _too_late(self, argv: object, *, stdin: bytes, **options: object) -> ExecResult:
+        late = {"tests": {}, "messages": {}, "canaries": 0, "ending": "the tests ran into their time limit"}
+        nonces = [part[:32].decode() for part in stdin.split(b"0000000032")[1:]]
+        lines = [nonce + json.dumps(late) for nonce in nonces]
+        return _ended("\n".join(["lego-runner ready", *lines]))
+
+
+async def test_a_reference_that_did_not_come_to_its_end_excuses_no_cheat(
+    backend: SandboxBackend, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(backend)
+    grader = Grader(slow, label=unique_label())  # pyright: ignore[reportArgumentType]
+    equal = {**workspace_files(task), "calc.py": EQUAL.encode() + b"\ndef twice(a):\n    return E()\n"}
+    solved = grader_module.solved_tree
+
+    async def busy_from_now_on(*given: Any, **named: Any) -> dict[str, bytes]:
+        tree = await solved(*given, **named)
+        slow.is_busy = True
+        return tree
+
+    monkeypatch.setattr(grader_module, "solved_tree", busy_from_now_on)
+    with pytest.raises(GraderError, match="not judged now: the tests ran into their time limit"):
+        await grader.grade(task, equal)
 
 
 async def test_a_reference_that_does_not_pass_is_no_grade(backend: SandboxBackend, tmp_path: Path) -> None:
