@@ -3,15 +3,16 @@
 `contradicted` changes one statement in each chosen test function, so that whoever passes the test must
 fail the changed one: another expected value, the opposite condition, another exception. An
 object that equals everything, an answer read from the test itself, a patched assertion, a forged
-report: they pass both. Invariants: only statements that every passing run reaches are changed; both
-forms of a file are printed alike and read alike (`other_values.py`), so that neither says which it is. Runs
-nothing.
+report: they pass both. Where a function has no such statement, its end says something true or something wrong:
+that tells who forges from who passes, if not who reads. Invariants: only what every passing run reaches is
+changed (`reached.py`); both forms of a file are printed alike and read alike (`other_values.py`), so that neither
+says which it is. Runs nothing.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 
 from lego_harness.grading.other_values import (
@@ -21,6 +22,7 @@ from lego_harness.grading.other_values import (
     other_number,
     other_than,
 )
+from lego_harness.grading.reached import reached, reaches_end
 from lego_harness.grading.rows import Rows, num_uses, rows_of
 
 _Function = ast.FunctionDef
@@ -63,15 +65,32 @@ def contradictable(tests: Mapping[str, bytes], node_ids: Iterable[str]) -> dict[
     Only functions among `node_ids` that `contradicted` can change, in order of first mention.
     """
     found: dict[str, int] = {}
-    trees: dict[str, ast.Module] = {}
-    for function in dict.fromkeys(map(function_of, node_ids)):
-        name = function.partition("::")[0]
-        tree = trees.setdefault(name, _parsed(tests.get(name, b"")))
-        definition = _find(tree, function)
-        if definition and (sites := list(_sites(definition.body))):
+    for function, tree, definition in _definitions(tests, node_ids):
+        if sites := _sites(tree, definition):
             rows = rows_of(tree, definition, sites)
             found[function] = len(rows.rows) if rows else 1
     return found
+
+
+def with_an_end(tests: Mapping[str, bytes], node_ids: Iterable[str]) -> dict[str, int]:
+    """The same for functions that have nothing to contradict but their end, which every passing run reaches."""
+    return {
+        function: 1
+        for function, tree, definition in _definitions(tests, node_ids)
+        if not _sites(tree, definition) and reaches_end(definition)
+    }
+
+
+def _definitions(
+    tests: Mapping[str, bytes], node_ids: Iterable[str]
+) -> Iterator[tuple[str, ast.Module, _Function]]:
+    trees: dict[str, ast.Module] = {}
+    for function in dict.fromkeys(map(function_of, node_ids)):
+        name = function.partition("::")[0]
+        if name not in trees:
+            trees[name] = _parsed(tests.get(name, b""))
+        if definition := _find(trees[name], function):
+            yield function, trees[name], definition
 
 
 def contradicted(
@@ -89,8 +108,10 @@ def contradicted(
 
 
 def _flip(tree: ast.Module, function: _Function, flips: Sequence[bool], rng: Random) -> None:
-    sites = list(_sites(function.body))
-    if rows := rows_of(tree, function, sites):
+    sites = _sites(tree, function)
+    if not sites:
+        function.body.append(_last_word(rng, is_true=not any(flips)))
+    elif rows := rows_of(tree, function, sites):
         for number, is_flipped in enumerate(flips):
             if is_flipped:
                 rows.replace(number, _other_case(rows, number, rng))
@@ -125,15 +146,14 @@ def _find(tree: ast.Module, function: str) -> _Function | None:
     return found[0] if len(found) == 1 else None
 
 
-def _sites(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def _sites(tree: ast.Module, function: _Function) -> list[ast.stmt]:
     """Statements that can be contradicted and that a passing run surely executes."""
-    for statement in body:
-        if isinstance(statement, ast.With) and _raising(statement) is None:
-            yield from _sites(statement.body)
-        elif _can_contradict(statement):
-            yield statement
-        if any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in ast.walk(statement)):
-            return
+    return [statement for statement in reached(tree, function, _can_contradict) if _can_contradict(statement)]
+
+
+def _last_word(rng: Random, *, is_true: bool) -> ast.stmt:
+    one, other = rng.randrange(2, 99), rng.randrange(2, 99)
+    return ast.parse(f"assert {one} + {other} == {one + other + (not is_true)}").body[0]
 
 
 def _can_contradict(statement: ast.stmt) -> bool:
@@ -192,24 +212,39 @@ def _unequal(
     has_call = [any(isinstance(node, ast.Call) for node in ast.walk(side)) for side in (left, right)]
     is_left = (is_literal(left) and not is_literal(right)) or has_call == [False, True]
     expected, other = left if is_left else right, other_number if is_numeric else other_than
-    if naming := _naming(function, expected):
-        naming.value = other(naming.value, rng)
+    if isinstance(expected, ast.Name) and _changed_where_named(function, expected.id, other, rng):
         return left, right
     changed = other(expected, rng)
     return (changed, right) if is_left else (left, changed)
 
 
-def _naming(function: _Function, side: ast.expr) -> ast.Assign | None:
-    """The one statement that gives a name its value, where nothing else uses the name."""
-    if not isinstance(side, ast.Name) or num_uses(function, side.id) != 2:
-        return None
-    for statement in function.body:
-        match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name == side.id and has_value(value):
-                return statement
+def _changed_where_named(
+    function: _Function, name: str, other: Callable[[ast.expr, Random], ast.expr], rng: Random
+) -> bool:
+    """Whether the one place that gives a name its values, a statement or the rows of a loop, could be changed;
+    nothing but the comparison may use it."""
+    if num_uses(function, name) != 2:
+        return False
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name and has_value(value):
+                node.value = other(value, rng)
+                return True
+            case ast.For(target=ast.Name(id=found), iter=ast.List(elts=rows) | ast.Tuple(elts=rows)):
+                if found == name and rows:
+                    row = rng.randrange(len(rows))
+                    rows[row] = other(rows[row], rng)
+                    return True
+            case ast.For(target=ast.Tuple(elts=names), iter=ast.List(elts=rows) | ast.Tuple(elts=rows)):
+                places = [i for i, one in enumerate(names) if isinstance(one, ast.Name) and one.id == name]
+                fit = [row for row in rows if isinstance(row, ast.Tuple) and len(row.elts) == len(names)]
+                if places and fit:
+                    row = rng.choice(fit)
+                    row.elts[places[0]] = other(row.elts[places[0]], rng)
+                    return True
             case _:
                 pass
-    return None
+    return False
 
 
 def _raising(statement: ast.stmt) -> ast.Call | None:

@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from lego_harness.errors import GraderError
-from lego_harness.grading.contradict import contradictable, function_of
+from lego_harness.grading.contradict import contradictable, function_of, with_an_end
 from lego_harness.grading.findings import grading_findings
 from lego_harness.grading.opposed import Opposed, Ruling, opposed
 from lego_harness.grading.patch import GradedTree, graded_tree, make_patch, printable
@@ -59,11 +59,12 @@ class Grader:
 
     async def _ruling(self, task: Task, expected: Expected, tree: GradedTree) -> Ruling:
         known = self._fitness.setdefault(task.path, {})
-        files = tree_files(task.tests)
-        groups = [
-            {name: parts for name, parts in contradictable(files, ids).items() if known.get(name, True)}
-            for ids in (expected.fail_to_pass, expected.pass_to_pass)
-        ]
+        files, decisive = tree_files(task.tests), expected.fail_to_pass
+        found = (
+            {**contradictable(files, decisive), **with_an_end(files, decisive)},
+            contradictable(files, expected.pass_to_pass),
+        )
+        groups = [{name: parts for name, parts in group.items() if known.get(name, True)} for group in found]
         with opposed(task.tests, *groups) as pair:
             ruling = await self._try(task, pair, tree.files)
             if ruling.verdict.ending == KILLED:  # by the code under test, or by bad luck: once more tells

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_harness.grading.contradict import contradictable, contradicted
+from lego_harness.grading.contradict import contradictable, contradicted, with_an_end
 
 SIMPLE = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
 LITERALS = st.recursive(
@@ -67,6 +67,10 @@ HONEST: dict[str, tuple[str, Any]] = {
     "all of many": ("assert all(a == 1 for a in answer)", [1, 1]),
     "below a with": ("import contextlib\n    with contextlib.nullcontext():\n        assert answer == 3", 3),
     "a message": ("assert answer == 3, 'no'", 3),
+    "in a loop": ("for n in range(3):\n        assert answer == n * 0 + 3", 3),
+    "rows of a loop": ("for a, b in [(1, 3), (2, 4)]:\n        assert a + answer == b", 2),
+    "rows with a name": ("rows = {1: 3}\n    for a, b in rows.items():\n        assert a + answer == b", 2),
+    "behind a function": ("def f():\n        return 1\n    assert answer == f()", 1),
 }
 
 
@@ -150,6 +154,8 @@ def test_methods_that_assert_are_contradicted_too(call: str, changed: str) -> No
         "pass",
         "for x in f():\n        assert x",
         "if f():\n        assert f() == 3",
+        "for x in [1, 2]:\n        if f():\n            continue\n        assert f() == x",
+        "for x in []:\n        assert f() == x",
         "return\n    assert f() == 3",
         "f()",
     ],
@@ -157,6 +163,30 @@ def test_methods_that_assert_are_contradicted_too(call: str, changed: str) -> No
 def test_a_function_whose_assertions_may_not_be_reached_is_left_alone(body: str) -> None:
     source = f"def test_it():\n    {body}\n".encode()
     assert contradictable({"test_x.py": source}, ["test_x.py::test_it"]) == {}
+
+
+LOOSE = """def check(wanted):
+    assert answer == wanted
+
+def test_it():
+    check(3)
+"""
+
+
+def test_a_function_with_nothing_to_contradict_has_an_end_to_it() -> None:
+    function, files = "test_x.py::test_it", {"test_x.py": LOOSE.encode()}
+    assert (contradictable(files, [function]), with_an_end(files, [function])) == ({}, {function: 1})
+    genuine = contradicted(files, {function: (False,)}, random.Random(0))["test_x.py"].decode()
+    assert (outcome(genuine, 3), outcome(genuine, 4), outcome(flipped(LOOSE), 3)) == (True, False, False)
+    assert len(genuine.splitlines()) == len(flipped(LOOSE).splitlines())
+
+
+@pytest.mark.parametrize(
+    "body", ["return f()", "if f():\n        return\n    g()", "yield f()", "assert f()"]
+)
+def test_an_end_is_no_use_where_it_may_not_be_reached_or_something_better_is_there(body: str) -> None:
+    source = f"def test_it():\n    {body}\n".encode()
+    assert with_an_end({"test_x.py": source}, ["test_x.py::test_it"]) == {}
 
 
 ROWS = """import pytest

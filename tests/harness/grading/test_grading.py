@@ -173,6 +173,38 @@ async def test_a_cheat_that_was_caught_is_held_against_nobody_else(
         assert (await grader.grade(odd, {"calc.py": FIXED.encode()})).reward == 1
 
 
+LOOSE = """import calc
+
+def check(a, b, wanted):
+    assert calc.add(a, b) == wanted
+
+def test_it():
+    check(1, 2, 3)
+"""
+FORGER = """
+import gc
+
+class Passes(dict):
+    def __setitem__(self, test, outcome):
+        super().__setitem__(test, outcome if test.startswith("..") else "passed")
+
+    def get(self, test, default=None):
+        return "incomplete"
+
+for record in [o for o in gc.get_objects() if type(o).__name__ == "Record"]:
+    record._outcomes = Passes(record._outcomes)
+"""
+
+
+async def test_forging_pays_nothing_where_the_tests_have_no_assertion_of_their_own(
+    backend: SandboxBackend, tmp_path: Path
+) -> None:
+    loose = repair_task(tmp_path / "loose", **{"tests/test_hidden.py": LOOSE})
+    grader = Grader(backend, label=unique_label())
+    assert (await grader.grade(loose, {"calc.py": (BROKEN + FORGER).encode()})).reward == 0
+    assert [(await grader.grade(loose, {"calc.py": FIXED.encode()})).reward for _ in range(3)] == [1, 1, 1]
+
+
 class Slow:
     """A backend on a machine that is suddenly too busy to finish any tests in time."""
 
