@@ -97,7 +97,7 @@ class Grader:
         """
         if not task.solution.is_file():
             return {}
-        solved = await solved_tree(task, self._backend, label=self._label)
+        solved = (await solved_tree(task, self._backend, label=self._label)).files
         ruling = await self._try(task, pair, solved)
         if not ruling.verdict.is_sound:
             alone = await grade_tree(task, solved, self._backend, label=self._label)

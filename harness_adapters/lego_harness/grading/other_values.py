@@ -128,7 +128,9 @@ def _other_value(value: Any, rng: Random) -> Any:
             key = rng.choice(list(table)) if table else 0
             return {**table, key: _other_value(table.get(key), rng)}
         case set():
-            return cast("set[Any]", value) ^ {0}
+            known = cast("set[Any]", value)
+            others = set(_other_items(list(known), rng))
+            return others if others != known else known ^ {0}
         case _:
             return 0
 

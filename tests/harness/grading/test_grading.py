@@ -14,6 +14,7 @@ import pytest
 from lego_harness.errors import GraderError, SetupError
 from lego_harness.grading import grader as grader_module
 from lego_harness.grading.grader import Grader
+from lego_harness.grading.patch import GradedTree
 from lego_harness.grading.reference import Expected
 from lego_harness.grading.toolchain import toolchain
 from lego_harness.sandbox.base import (
@@ -235,7 +236,7 @@ async def test_a_reference_that_did_not_come_to_its_end_excuses_no_cheat(
     equal = {**workspace_files(task), "calc.py": EQUAL.encode() + b"\ndef twice(a):\n    return E()\n"}
     solved = grader_module.solved_tree
 
-    async def busy_from_now_on(*given: Any, **named: Any) -> dict[str, bytes]:
+    async def busy_from_now_on(*given: Any, **named: Any) -> GradedTree:
         tree = await solved(*given, **named)
         slow.is_busy = True
         return tree
