@@ -43,7 +43,12 @@ _KILL_S = 60.0
 _KILL_PIDS = 64
 """What an exec takes for a moment, its runtime's threads included."""
 _KILL = "kill -9 -1"
-_PACK = "chmod -R u+rwX . && tar --create --sparse --hard-dereference --one-file-system --file=- ."
+_MAX_KIB = MAX_EXPORT_BYTES // 1024
+_PACK = f"""chmod -R u+rwX . 2>/dev/null
+find . -xdev -type f -size +{_MAX_KIB}k -exec truncate -s {_MAX_KIB + 1}K {{}} + 2>/dev/null
+tar --create --sparse --hard-dereference --one-file-system --file=- . | head -c {MAX_EXPORT_BYTES + _TAR_OVERHEAD}"""
+"""No longer than an export can be, nor slower: an agent that leaves a tree without an end, or a file of a terabyte
+where holes are not told, would make a failure of ours out of its own."""
 
 
 class DockerSandbox:

@@ -104,3 +104,29 @@ async def test_devices_and_setuid_files_do_not_leave_the_sandbox_nor_act_in_it(
         "-rf": b"y",
         "tab\there": b"z",
     }
+
+
+@pytest.mark.parametrize(("name", "depth"), [("a", 3000), ("long" * 50, 30)], ids=["deep", "long"])
+async def test_what_lies_deeper_than_any_path_is_left_out_and_goes_with_the_sandbox(
+    backend: SandboxBackend, spec: Spec, label: str, name: str, depth: int
+) -> None:
+    """An agent goes there step by step."""
+    nest = f"import os\nfor _ in range({depth}):\n  os.mkdir({name!r}); os.chdir({name!r})\nopen('x', 'w').close()"
+    async with backend.open(spec()) as sandbox:
+        made = await sandbox.exec(["python3", "-c", nest], timeout_s=60)
+        assert made.exit_code == 0, made.stderr
+        assert await sandbox.export() == {"a.txt": b"hello\n"}
+    assert await backend.standing(label) == []
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+async def test_a_tree_that_takes_for_ever_to_pack_is_cut(docker: SandboxBackend, spec: Spec) -> None:
+    """Thirty thousand folders in each other: their names alone are a gigabyte."""
+    nest = "import os\nfor _ in range(30_000):\n  os.mkdir('a'); os.chdir('a')"
+    async with docker.open(spec()) as sandbox:
+        made = await sandbox.exec(["python3", "-c", nest], timeout_s=120)
+        assert made.exit_code == 0, made.stderr
+        assert (await sandbox.exec(["truncate", "-s", "1T", "huge"], timeout_s=60)).exit_code == 0
+        assert "x" not in await sandbox.export()
+        assert await sandbox.exec(["true"], timeout_s=60)
