@@ -9,6 +9,7 @@ a grading that we could not carry out is a GraderError, never a number.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -53,7 +54,8 @@ class Grader:
             detail = f"the workspace exceeds {MAX_EXPORT_FILES} files or {MAX_EXPORT_BYTES} bytes"
             return Grade(reward=0.0, tests={}, duration_s=0.0, detail=detail)
         expected = await expected_tests(task, self._backend, label=self._label)
-        tree = graded_tree(workspace_files(task) if before is None else before, exported)
+        given = workspace_files(task) if before is None else before
+        tree = await asyncio.to_thread(graded_tree, given, exported)
         ruling = await self._ruling(task, expected, tree)
         return make_grade(expected.tests, ruling, tree, duration_s=time.monotonic() - started)
 

@@ -128,5 +128,4 @@ async def test_a_tree_that_takes_for_ever_to_pack_is_cut(docker: SandboxBackend,
         made = await sandbox.exec(["python3", "-c", nest], timeout_s=120)
         assert made.exit_code == 0, made.stderr
         assert (await sandbox.exec(["truncate", "-s", "1T", "huge"], timeout_s=60)).exit_code == 0
-        assert "x" not in await sandbox.export()
-        assert await sandbox.exec(["true"], timeout_s=60)
+        assert set(await sandbox.export()) <= {"a.txt", "huge"}
