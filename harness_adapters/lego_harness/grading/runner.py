@@ -292,8 +292,11 @@ class Record:
         self._durations_s: dict[str, float] = {}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """A test has passed when its call passed and nothing failed around it."""
+        """A test has passed when its call passed and nothing failed around it. Of its subtests, which are
+        reported before it, those that passed say nothing."""
         test, passed = report.nodeid, report.outcome == "passed"
+        if passed and hasattr(report, "context"):
+            return
         self._durations_s[test] = round(self._durations_s.get(test, 0.0) + report.duration, 4)
         if passed and report.when == "call":
             self._outcomes[test] = "passed" if self._outcomes.get(test) == "incomplete" else "error"

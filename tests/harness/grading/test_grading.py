@@ -206,6 +206,28 @@ async def test_forging_pays_nothing_where_the_tests_have_no_assertion_of_their_o
     assert [(await grader.grade(loose, {"calc.py": FIXED.encode()})).reward for _ in range(3)] == [1, 1, 1]
 
 
+SUBTESTS = """import unittest
+import calc
+
+class TestAdd(unittest.TestCase):
+    def test_it(self):
+        for a, b, wanted in [(1, 2, 3), (5, -5, 0)]:
+            with self.subTest(a=a):
+                self.assertEqual(calc.add(a, b), wanted)
+"""
+
+
+async def test_subtests_are_part_of_their_test(backend: SandboxBackend, tmp_path: Path) -> None:
+    task = repair_task(tmp_path / "sub", **{"tests/test_hidden.py": SUBTESTS})
+    grader = Grader(backend, label=unique_label())
+    assert [(await grader.grade(task, {"calc.py": FIXED.encode()})).reward for _ in range(3)] == [1, 1, 1]
+    half = BROKEN.replace("a - b", "3")
+    assert [(await grader.grade(task, {"calc.py": text.encode()})).reward for text in (BROKEN, half)] == [
+        0,
+        0,
+    ]
+
+
 class Slow:
     """A backend on a machine that is suddenly too busy to finish any tests in time."""
 
