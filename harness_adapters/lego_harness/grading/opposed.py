@@ -38,6 +38,11 @@ class Ruling:
     held: tuple[str, ...] = ()
     """Functions whose contradiction did not fail although they passed."""
 
+    def gives(self, expected: Iterable[str]) -> bool:
+        """Whether it is worth a reward that these tests decide."""
+        passed = all(self.verdict.tests.get(node) == "passed" for node in expected)
+        return self.verdict.is_sound and passed and not self.held
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Opposed:
@@ -56,12 +61,12 @@ class Opposed:
     def mounts(self) -> dict[str, Path]:
         return {self.targets[0]: self.folder}
 
-    def jobs(self, timeout_s: float) -> list[Job]:
-        """All tests over the first copy, the doubtful functions once more over the second."""
+    def jobs(self, timeout_s: float, *, again: bool = False) -> list[Job]:
+        """All tests over the first copy, or `again` only those functions, which are run over the second too."""
         first, second = self.targets
-        jobs = [Job(timeout_s=timeout_s, tests=first)]
+        select = tuple(self.flips)
+        jobs = [Job(timeout_s=timeout_s, tests=first, select=select if again else ())]
         if self.flips:
-            select = tuple(self.flips)
             jobs.append(
                 Job(timeout_s=timeout_s, tests=second, select=select, model=first, changed=self.second)
             )
@@ -83,14 +88,14 @@ class Opposed:
                     held.append(function)
         return Ruling(verdict=_merged(nodes, verdicts[0]), held=tuple(dict.fromkeys(held)))
 
-    def doubtful(self, ruling: Ruling, expected: Iterable[str]) -> set[str]:
+    def doubtful(self, ruling: Ruling, expected: Iterable[str], *, again: bool = False) -> set[str]:
         """Functions that alone decide against the work, by their contradiction or by failing in a copy
         where they run without the rest of the suite: a test may not be made for either."""
         if not ruling.verdict.is_sound or not self.flips:
             return set()
         tests = ruling.verdict.tests
         failed = {function_of(node) for node in expected if tests.get(node) != "passed"}
-        if any(function not in self.flips or False in self.flips[function] for function in failed):
+        if not again and any(f not in self.flips or False in self.flips[f] for f in failed):
             return set()  # it failed among all other tests as well
         return failed | set(ruling.held)
 

@@ -228,6 +228,60 @@ async def test_subtests_are_part_of_their_test(backend: SandboxBackend, tmp_path
     ]
 
 
+SINGLE = """import calc
+
+def test_it():
+    assert calc.add(1, 2) == 3
+"""
+GUESSER = """
+import gc, os
+
+class Guesses(dict):
+    def __setitem__(self, test, outcome):
+        guess = "passed" if "first" in os.environ else "failed"
+        super().__setitem__(test, outcome if test.startswith("..") else guess)
+
+    def get(self, test, default=None):
+        return "incomplete"
+
+if not os.path.exists("/tmp/asked"):
+    os.environ["first"] = "1"
+    open("/tmp/asked", "w").close()
+for record in [o for o in gc.get_objects() if type(o).__name__ == "Record"]:
+    record._outcomes = Guesses(record._outcomes)
+"""
+"""Says that everything passed in the first copy and failed in the second, which is right every second time."""
+
+
+class Counting:
+    """A backend that counts what is graded in it."""
+
+    cannot_hold: tuple[str, ...] = ()
+
+    def __init__(self, inner: SandboxBackend) -> None:
+        self._inner, self.name, self.count = inner, inner.name, 0
+
+    @contextlib.asynccontextmanager
+    async def open(self, spec: SandboxSpec) -> AsyncGenerator[Sandbox]:
+        self.count += spec.phase is Phase.GRADE
+        async with self._inner.open(spec) as sandbox:
+            yield sandbox
+
+
+async def test_what_passed_by_one_toss_of_a_coin_is_asked_again(
+    backend: SandboxBackend, tmp_path: Path
+) -> None:
+    single = repair_task(tmp_path / "single", **{"tests/test_hidden.py": SINGLE})
+    counting = Counting(backend)
+    grader = Grader(counting, label=unique_label())  # pyright: ignore[reportArgumentType]
+    assert (await grader.grade(single, {"calc.py": FIXED.encode()})).reward == 1
+    counting.count = 0
+    assert (await grader.grade(single, {"calc.py": FIXED.encode()})).reward == 1
+    assert counting.count == 4
+    guesses = [await grader.grade(single, {"calc.py": (BROKEN + GUESSER).encode()}) for _ in range(3)]
+    assert sum(grade.reward for grade in guesses) < 3
+
+
 class Slow:
     """A backend on a machine that is suddenly too busy to finish any tests in time."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lego_harness.grading.opposed import MAX_FUNCTIONS, Opposed, opposed
+from lego_harness.grading.opposed import MAX_FUNCTIONS, Opposed, Ruling, opposed
 from lego_harness.grading.runner import CANARIES
 from lego_harness.grading.trial import Verdict
 
@@ -101,6 +101,14 @@ def test_the_second_copy_is_shown_to_nobody_before_the_first_is_reported(tmp_pat
         assert draw.mounts == {first.tests: draw.folder}
         assert not first.changed
     assert (second.tests, second.model, second.changed) == (draw.targets[1], first.tests, draw.second)
+
+
+def test_asked_again_only_what_is_contradicted_is_run_and_each_failure_is_looked_at() -> None:
+    (first, second) = made({F: (False,), G: (True,)}).jobs(1.0, again=True)
+    assert first.select == second.select == (F, G)
+    ruling = Ruling(verdict=verdict(test_f="failed", test_g="passed"))
+    assert made({F: (False,), G: (True,)}).doubtful(ruling, [F, G]) == set()
+    assert made({F: (False,), G: (True,)}).doubtful(ruling, [F, G], again=True) == {F}
 
 
 def test_nobody_knows_beforehand_which_functions_are_contradicted(tmp_path: Path) -> None:
