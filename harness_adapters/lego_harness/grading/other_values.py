@@ -29,8 +29,15 @@ _MAKERS = {
     "approx",
 }
 """Calls that make another value of other arguments; so does a class, which has a capital letter."""
-_COMMON = ("ValueError", "TypeError", "KeyError", "IndexError", "AttributeError", "RuntimeError")
-"""Builtins that tests expect every day: one stands for another without being noticed."""
+_UNLIKE = {
+    "ValueError": ("AttributeError", "IndexError"),
+    "TypeError": ("KeyError", "IndexError"),
+    "KeyError": ("TypeError", "RuntimeError"),
+    "IndexError": ("ValueError", "TypeError"),
+    "AttributeError": ("ValueError", "RuntimeError"),
+    "RuntimeError": ("KeyError", "TypeError"),
+}
+"""What tests expect every day, and what stands for it without being noticed: no class is derived from both."""
 _BASELESS = ("ZeroDivisionError", "OverflowError", "EOFError", "ImportError")
 """What nobody derives his own exceptions from."""
 
@@ -68,7 +75,9 @@ def other_number(side: ast.expr, rng: Random) -> ast.expr:
 def other_exception(known: set[str], rng: Random) -> str:
     """The name of a builtin exception that whoever raises one of `known` hardly ever raises with it."""
     classes = [_builtin(name) for name in known]
-    pool = _BASELESS if _SomebodysOwn in classes else _COMMON
+    pool = _BASELESS if _SomebodysOwn in classes else tuple(_UNLIKE)
+    if len(known) == 1:
+        pool = _UNLIKE.get(next(iter(known)), pool)
     others = [name for name in pool if not any(_are_related(_builtin(name), one) for one in classes)]
     return rng.choice(others or [name for name in _BASELESS if name not in known])
 
