@@ -1,7 +1,7 @@
 """The integrity report of a rollout, and what its findings do to the reward.
 
     commands ─┐
-    patch ────┼─▶ findings ─ policy ─▶ flag (kept) | zero (reward 0) | mask (leaves the batch)
+    patch ────┼─▶ findings ─ policy ─▶ flag (kept) | zero (reward 0) | mask (a reward leaves the batch)
     grading ──┘
 
 Invariant: a report is a pure function of what the trusted side recorded; the strictest policy among
