@@ -13,7 +13,6 @@ import ast
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import cast
 
 from lego_harness.grading.findings import finding
 from lego_harness.grading.patch import TEST_FOLDERS
@@ -99,7 +98,8 @@ def _case_tables(tree: ast.Module) -> Iterator[str]:
 
 def _counted(tree: ast.Module, is_one: Callable[[ast.AST], bool]) -> Counter[ast.FunctionDef]:
     """How many such nodes each function holds, those of functions inside it among them; each is met once."""
-    counts, left = Counter[ast.FunctionDef](), [(cast(ast.AST, tree), ())]
+    counts = Counter[ast.FunctionDef]()
+    left: list[tuple[ast.AST, tuple[ast.FunctionDef, ...]]] = [(tree, ())]
     while left:
         node, functions = left.pop()
         if isinstance(node, ast.FunctionDef):
