@@ -17,13 +17,15 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from lego_harness.sandbox.base import CACHES
+
 MAX_PATCH_CHARS = 65_536
 _CUT = f"… cut at {MAX_PATCH_CHARS} characters"
 _MAX_SHOWN_BYTES = 100_000
 _MAX_SHOWN_LINES = 2_000
 _MAX_TOML_BYTES = 100_000
 """Of what is parsed: a dotted key of n parts takes n² steps."""
-_BY_PRODUCTS = {"__pycache__", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"}
+_BY_PRODUCTS = {".git", *CACHES}
 TEST_FOLDERS = {"test", "tests", "testing"}
 """Whose files are tests, in lower case: SWE-bench's word for what goes into a test patch."""
 _RUNNER_FILES = {

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from lego_harness.errors import SetupError
 from lego_harness.sandbox.base import MAX_EXPORT_BYTES, MAX_EXPORT_FILES
-from lego_harness.sandbox.workspace import checked_path, is_within_reach
+from lego_harness.sandbox.workspace import checked_path, is_exported
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
@@ -42,7 +42,7 @@ def unpack(stream: bytes) -> dict[str, bytes]:
                 continue
             with contextlib.suppress(SetupError):
                 name = checked_path(entry.name).as_posix()
-                if is_within_reach(name):
+                if is_exported(name):
                     files[name] = _content(tar, entry, left + 1)
                     left -= len(files[name])
     return dict(sorted(files.items()))

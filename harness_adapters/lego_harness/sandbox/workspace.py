@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from lego_harness.errors import SetupError
-from lego_harness.sandbox.base import MAX_DEPTH, MAX_EXPORT_BYTES, MAX_EXPORT_FILES, MAX_PATH_BYTES
+from lego_harness.sandbox.base import CACHES, MAX_DEPTH, MAX_EXPORT_BYTES, MAX_EXPORT_FILES, MAX_PATH_BYTES
 
 _MAX_ENTRIES = 10 * MAX_EXPORT_FILES
 """Of a tree, folders and links among them: a reader looks no further."""
@@ -54,9 +54,11 @@ def read_files(root: Path) -> dict[str, bytes]:
     return files
 
 
-def is_within_reach(name: str) -> bool:
+def is_exported(name: str) -> bool:
     """Whether a relative path may be part of an export."""
-    return name.count("/") < MAX_DEPTH and len(os.fsencode(name)) <= MAX_PATH_BYTES
+    folders = name.split("/")[:-1]
+    is_short = len(folders) < MAX_DEPTH and len(os.fsencode(name)) <= MAX_PATH_BYTES
+    return is_short and not any(folder in CACHES for folder in folders)
 
 
 def remove_tree(root: Path) -> None:
@@ -79,12 +81,14 @@ def _regular_files(root: Path) -> Iterator[str]:
         with os.scandir(root / inner) as found:
             entries = sorted(islice(found, left), key=lambda entry: entry.name)
         left -= len(entries)
-        near = [
-            (entry, f"{inner}{entry.name}") for entry in entries if is_within_reach(f"{inner}{entry.name}")
-        ]
+        near = [(entry, f"{inner}{entry.name}") for entry in entries if is_exported(f"{inner}{entry.name}")]
         yield from (name for entry, name in near if entry.is_file(follow_symlinks=False))
-        below = [f"{name}/" for entry, name in near if entry.is_dir(follow_symlinks=False)]
+        below = [f"{name}/" for entry, name in near if _is_folder(entry)]
         folders += reversed(below)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.name not in CACHES and entry.is_dir(follow_symlinks=False)
 
 
 def _open_up(folder: Path) -> None:
