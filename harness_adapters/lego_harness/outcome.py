@@ -16,7 +16,7 @@ graded any more. Runs nothing.
     harness exit code not an ordinary one             FAILED_HARNESS       no
     otherwise                                         COMPLETED            yes
 
-Then the integrity report of what was graded: `mask` makes it MASKED_INTEGRITY, `zero` takes the reward.
+Then the integrity report of what was rewarded: `mask` makes it MASKED_INTEGRITY, `zero` takes the reward.
 """
 
 from __future__ import annotations
@@ -100,13 +100,13 @@ def apply_policy(
     findings: Sequence[Finding],
     policy: Mapping[FindingKind, Policy],
 ) -> tuple[Verdict, Grade | None]:
-    """What the integrity report does to a graded rollout: nothing, reward 0, or out of the batch."""
+    """What the integrity report does to a graded rollout: nothing, reward 0, or with a reward out of the batch."""
     action, cause = verdict_of(findings, policy)
     if grade is None or cause is None:
         return verdict, grade
-    if action == "zero":
-        return verdict, zeroed(grade, cause)
-    return _failed(StopReason.MASKED_INTEGRITY, f"integrity: {cause.kind}: {cause.detail}"), None
+    if action == "mask" and grade.reward > 0:  # a finding is no way out for who has lost
+        return _failed(StopReason.MASKED_INTEGRITY, f"integrity: {cause.kind}: {cause.detail}"), None
+    return verdict, zeroed(grade, cause)
 
 
 def _classify_exit(exit_: HarnessExit | None, turns: Sequence[Turn]) -> Verdict:

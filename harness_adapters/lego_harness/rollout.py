@@ -3,8 +3,9 @@
     session ─▶ sandbox ─▶ harness ⟂ budget ⟂ wall clock ─▶ export ─▶ capture ─▶ verdict ─▶ grade
 
 Invariant: `run` returns a Trajectory for every way a rollout can end, and when it returns, raises or is
-cancelled, its session is closed and its harness and sandboxes are gone. Why it ended is decided in
-`outcome.py`. Knows nothing of training.
+cancelled, its session is closed and its harness and sandboxes are gone. What is as large as an agent made it is
+worked on in threads, since other rollouts' sessions live on this one. Why it ended is decided in `outcome.py`. Knows
+nothing of training.
 """
 
 from __future__ import annotations
@@ -85,10 +86,11 @@ class RolloutRunner:
         grade, report = None, ()
         if verdict.stop.is_graded:
             verdict, grade = await self._grade(spec.task, facts, verdict)
-            report = _report(facts, grade)
+            report = await asyncio.to_thread(_report, facts, grade)
             verdict, grade = apply_policy(verdict, grade, report, self._policy)
             stopwatch.lap("grading")
-        return self._trajectory(spec, facts, verdict, grade, report, stopwatch)
+        patch = await asyncio.to_thread(_patch, facts)
+        return self._trajectory(spec, facts, verdict, grade, report, patch, stopwatch)
 
     # --- the agent phase -------------------------------------------------------------------------
 
@@ -174,6 +176,7 @@ class RolloutRunner:
         verdict: Verdict,
         grade: Grade | None,
         report: tuple[Finding, ...],
+        patch: str,
         stopwatch: _Stopwatch,
     ) -> Trajectory:
         capture = facts.capture
@@ -191,7 +194,7 @@ class RolloutRunner:
             turns=turns,
             branches=capture.branches if capture else (),
             messages=capture.messages if capture else (),
-            patch=make_patch(facts.before, facts.exported) if facts.exported is not None else "",
+            patch=patch,
             integrity=report,
             timings_s={**stopwatch.laps_s, "engine": engine_s},
         )
@@ -200,6 +203,10 @@ class RolloutRunner:
 def _report(facts: Facts, grade: Grade | None) -> tuple[Finding, ...]:
     messages = facts.capture.messages if facts.capture else ()
     return integrity_report(messages, facts.before, facts.exported, grade)
+
+
+def _patch(facts: Facts) -> str:
+    return make_patch(facts.before, facts.exported) if facts.exported is not None else ""
 
 
 @dataclass(kw_only=True, slots=True)

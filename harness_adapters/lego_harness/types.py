@@ -260,7 +260,7 @@ class FindingKind(StrEnum):
 
 
 Policy = Literal["mask", "zero", "flag"]
-"""What a finding does: the rollout leaves the batch, its reward becomes 0, or it is only stored."""
+"""What a finding does: a rollout with a reward leaves the batch, the reward becomes 0, or it is only stored."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

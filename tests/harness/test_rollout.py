@@ -149,6 +149,9 @@ WAYS_TO_END = {
     "a finding masks it": (
         FakeWorld(exits(), findings=(FOUND,), policy={FOUND.kind: "mask"}), StopReason.MASKED_INTEGRITY, None, "test_edit: tests/x",
     ),
+    "a finding excuses nobody who earned nothing": (
+        FakeWorld(exits(work=b"worse\n"), findings=(FOUND,), policy={FOUND.kind: "mask"}), StopReason.COMPLETED, 0.0, "",
+    ),
     "a finding takes its reward": (
         FakeWorld(exits(), findings=(FOUND,), policy={FOUND.kind: "zero"}), StopReason.COMPLETED, 0.0, "",
     ),

@@ -1,37 +1,57 @@
 """Hidden tests turned into their own contradiction: what no honest work can pass as well.
 
 `contradicted` changes one statement in each chosen test function, so that whoever passes the test must
-fail the changed one: another expected value, the opposite condition, an exception nobody raises. An
+fail the changed one: another expected value, the opposite condition, another exception. An
 object that equals everything, an answer read from the test itself, a patched assertion, a forged
-report: they pass both. Invariants: only statements that every passing run reaches are changed; both
-forms of a file are printed alike, so that a changed literal does not stand out. Runs nothing.
+report: they pass both. Where a function has no such statement, its end says something true or something wrong:
+that tells who forges from who passes, if not who reads. Invariants: only what every passing run reaches is
+changed (`reached.py`); both forms of a file are printed alike and read alike (`other_values.py`), so that neither
+says which it is. Runs nothing.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any, cast
 
-from lego_harness.grading.rows import Rows, rows_of
+from lego_harness.grading.other_values import (
+    has_value,
+    is_literal,
+    other_exception,
+    other_number,
+    other_than,
+)
+from lego_harness.grading.reached import reached, reaches_end
+from lego_harness.grading.rows import Rows, num_uses, rows_of
 
 _Function = ast.FunctionDef
-_EQUALITIES = {
+_NUMERIC = {"almostequal", "allclose", "arrayequal", "arrayalmostequal"}
+_EQUALITIES = _NUMERIC | {
     *("equal", "equals", "listequal", "dictequal", "tupleequal", "setequal", "sequenceequal", "countequal"),
-    *("multilineequal", "almostequal", "allclose", "arrayequal", "arrayalmostequal", "strequal"),
+    *("multilineequal", "strequal"),
 }
-_ONE_WAY = {
+_PAIRS = {
     "assertTrue": "assertFalse",
     "assertIn": "assertNotIn",
     "assertIs": "assertIsNot",
     "assertIsNone": "assertIsNotNone",
     "assertIsInstance": "assertNotIsInstance",
+    "assertGreater": "assertLessEqual",
+    "assertLess": "assertGreaterEqual",
+    "assertRegex": "assertNotRegex",
 }
-_OPPOSITES = _ONE_WAY | {opposite: name for name, opposite in _ONE_WAY.items()}
+_OPPOSITES = {
+    **_PAIRS,
+    **{opposite: name for name, opposite in _PAIRS.items()},
+    "assertNotEqual": "assertEqual",
+}
+_OPERATORS: tuple[tuple[type[ast.cmpop], type[ast.cmpop]], ...] = (
+    (ast.NotEq, ast.Eq),
+    *((ast.In, ast.NotIn), (ast.NotIn, ast.In), (ast.Is, ast.IsNot), (ast.IsNot, ast.Is)),
+    *((ast.Lt, ast.GtE), (ast.GtE, ast.Lt), (ast.Gt, ast.LtE), (ast.LtE, ast.Gt)),
+)
 _RAISES = {"raises", "assertRaises", "assertRaisesRegex"}
-_NOBODYS = ("FloatingPointError", "BufferError")
-"""Exceptions of which a test hardly ever expects both."""
 
 
 def function_of(node_id: str) -> str:
@@ -45,15 +65,32 @@ def contradictable(tests: Mapping[str, bytes], node_ids: Iterable[str]) -> dict[
     Only functions among `node_ids` that `contradicted` can change, in order of first mention.
     """
     found: dict[str, int] = {}
-    trees: dict[str, ast.Module] = {}
-    for function in dict.fromkeys(map(function_of, node_ids)):
-        name = function.partition("::")[0]
-        tree = trees.setdefault(name, _parsed(tests.get(name, b"")))
-        definition = _find(tree, function)
-        if definition and (sites := list(_sites(definition.body))):
+    for function, tree, definition in _definitions(tests, node_ids):
+        if sites := _sites(tree, definition):
             rows = rows_of(tree, definition, sites)
             found[function] = len(rows.rows) if rows else 1
     return found
+
+
+def with_an_end(tests: Mapping[str, bytes], node_ids: Iterable[str]) -> dict[str, int]:
+    """The same for functions that have nothing to contradict but their end, which every passing run reaches."""
+    return {
+        function: 1
+        for function, tree, definition in _definitions(tests, node_ids)
+        if not _sites(tree, definition) and reaches_end(definition)
+    }
+
+
+def _definitions(
+    tests: Mapping[str, bytes], node_ids: Iterable[str]
+) -> Iterator[tuple[str, ast.Module, _Function]]:
+    trees: dict[str, ast.Module] = {}
+    for function in dict.fromkeys(map(function_of, node_ids)):
+        name = function.partition("::")[0]
+        if name not in trees:
+            trees[name] = _parsed(tests.get(name, b""))
+        if definition := _find(trees[name], function):
+            yield function, trees[name], definition
 
 
 def contradicted(
@@ -71,22 +108,24 @@ def contradicted(
 
 
 def _flip(tree: ast.Module, function: _Function, flips: Sequence[bool], rng: Random) -> None:
-    sites = list(_sites(function.body))
-    if rows := rows_of(tree, function, sites):
+    sites = _sites(tree, function)
+    if not sites:
+        function.body.append(_last_word(rng, is_true=not any(flips)))
+    elif rows := rows_of(tree, function, sites):
         for number, is_flipped in enumerate(flips):
             if is_flipped:
                 rows.replace(number, _other_case(rows, number, rng))
     elif any(flips):
-        _contradict(rng.choice(sites), rng)
+        _contradict(function, rng.choice(sites), rng)
 
 
 def _other_case(rows: Rows, number: int, rng: Random) -> ast.expr:
     """Another expected value, unlike those of all rows: a test id may hold it, and must stay unique."""
     known = {ast.dump(rows.value(other)) for other in range(len(rows.rows))}
     for _ in range(100):
-        if ast.dump(value := _other_than(rows.value(number), rng)) not in known:
+        if ast.dump(value := other_than(rows.value(number), rng)) not in known:
             return value
-    return ast.Tuple([rows.value(number), ast.Constant(...)], ast.Load())
+    return ast.List([rows.value(number)], ast.Load())
 
 
 def _parsed(source: bytes) -> ast.Module:
@@ -107,49 +146,53 @@ def _find(tree: ast.Module, function: str) -> _Function | None:
     return found[0] if len(found) == 1 else None
 
 
-def _sites(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def _sites(tree: ast.Module, function: _Function) -> list[ast.stmt]:
     """Statements that can be contradicted and that a passing run surely executes."""
-    for statement in body:
-        if isinstance(statement, ast.With) and _raising(statement) is None:
-            yield from _sites(statement.body)
-        elif _can_contradict(statement):
-            yield statement
-        if any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in ast.walk(statement)):
-            return
+    return [statement for statement in reached(tree, function, _can_contradict) if _can_contradict(statement)]
+
+
+def _last_word(rng: Random, *, is_true: bool) -> ast.stmt:
+    one, other = rng.randrange(2, 99), rng.randrange(2, 99)
+    return ast.parse(f"assert {one} + {other} == {one + other + (not is_true)}").body[0]
 
 
 def _can_contradict(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.With):
-        return _raising(statement) is not None
-    return isinstance(statement, ast.Assert) or _assertion(statement) is not None
+    if isinstance(statement, ast.Assert) or _raising(statement) is not None:
+        return True
+    return not isinstance(statement, ast.With) and _assertion(statement) is not None
 
 
-def _contradict(statement: ast.stmt, rng: Random) -> None:
+def _contradict(function: _Function, statement: ast.stmt, rng: Random) -> None:
     if isinstance(statement, ast.Assert):
-        statement.test = _opposite(statement.test, rng)
-    elif isinstance(statement, ast.With) and (call := _raising(statement)):
+        statement.test = _opposite(function, statement.test, rng)
+    elif call := _raising(statement):
         known = {node.id for node in ast.walk(call.args[0]) if isinstance(node, ast.Name)}
-        call.args[0] = ast.Name(_NOBODYS[_NOBODYS[0] in known], ast.Load())
+        call.args[0] = ast.Name(other_exception(known, rng), ast.Load())
     elif call := _assertion(statement):
         name = _name(call.func)
         if name in _OPPOSITES:
             _rename(call.func, _OPPOSITES[name])
         else:
-            call.args[0], call.args[1] = _unequal(call.args[0], call.args[1], rng)
+            is_numeric = _kind(name) in _NUMERIC
+            call.args[0], call.args[1] = _unequal(function, call.args[0], call.args[1], rng, is_numeric)
 
 
-def _opposite(test: ast.expr, rng: Random) -> ast.expr:
+def _opposite(function: _Function, test: ast.expr, rng: Random) -> ast.expr:
     """An expression that is false where `test` is true."""
     match test:
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-            test.left, test.comparators[0] = _unequal(left, right, rng)
+            test.left, test.comparators[0] = _unequal(function, left, right, rng)
+            return test
+        case ast.Compare(ops=ops) if changeable := [i for i, op in enumerate(ops) if _opposite_of(op)]:
+            place = rng.choice(changeable)
+            ops[place] = _opposite_of(ops[place]) or ops[place]
             return test
         case ast.BoolOp(op=ast.And(), values=values):
             index = rng.randrange(len(values))
-            values[index] = _opposite(values[index], rng)
+            values[index] = _opposite(function, values[index], rng)
             return test
         case ast.Call(func=ast.Name(id="all"), args=[ast.GeneratorExp() as items]):
-            items.elt = _opposite(items.elt, rng)
+            items.elt = _opposite(function, items.elt, rng)
             return test
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return operand
@@ -157,68 +200,59 @@ def _opposite(test: ast.expr, rng: Random) -> ast.expr:
             return ast.UnaryOp(ast.Not(), test)
 
 
-def _unequal(left: ast.expr, right: ast.expr, rng: Random) -> tuple[ast.expr, ast.expr]:
-    """Both sides of an equality, the expected one changed: nothing equals it before and after."""
+def _opposite_of(operator: ast.cmpop) -> ast.cmpop | None:
+    return next((opposite() for one, opposite in _OPERATORS if isinstance(operator, one)), None)
+
+
+def _unequal(
+    function: _Function, left: ast.expr, right: ast.expr, rng: Random, is_numeric: bool = False
+) -> tuple[ast.expr, ast.expr]:
+    """Both sides of an equality, the expected one changed, there or where it is named: nothing equals it
+    before and after."""
     has_call = [any(isinstance(node, ast.Call) for node in ast.walk(side)) for side in (left, right)]
-    is_left = (_is_literal(left) and not _is_literal(right)) or has_call == [False, True]
-    changed = _other_than(left if is_left else right, rng)
+    is_left = (is_literal(left) and not is_literal(right)) or has_call == [False, True]
+    expected, other = left if is_left else right, other_number if is_numeric else other_than
+    if isinstance(expected, ast.Name) and _changed_where_named(function, expected.id, other, rng):
+        return left, right
+    changed = other(expected, rng)
     return (changed, right) if is_left else (left, changed)
 
 
-def _other_than(side: ast.expr, rng: Random) -> ast.expr:
-    if not _is_literal(side):
-        return ast.Tuple([side, ast.Constant(...)], ast.Load())
-    return ast.parse(repr(_other_value(ast.literal_eval(side), rng)), mode="eval").body
-
-
-def _is_literal(node: ast.expr) -> bool:
-    try:
-        return ast.literal_eval(node) is not ...
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+def _changed_where_named(
+    function: _Function, name: str, other: Callable[[ast.expr, Random], ast.expr], rng: Random
+) -> bool:
+    """Whether the one place that gives a name its values, a statement or the rows of a loop, could be changed;
+    nothing but the comparison may use it."""
+    if num_uses(function, name) != 2:
         return False
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name and has_value(value):
+                node.value = other(value, rng)
+                return True
+            case ast.For(target=ast.Name(id=found), iter=ast.List(elts=rows) | ast.Tuple(elts=rows)):
+                if found == name and rows:
+                    row = rng.randrange(len(rows))
+                    rows[row] = other(rows[row], rng)
+                    return True
+            case ast.For(target=ast.Tuple(elts=names), iter=ast.List(elts=rows) | ast.Tuple(elts=rows)):
+                places = [i for i, one in enumerate(names) if isinstance(one, ast.Name) and one.id == name]
+                fit = [row for row in rows if isinstance(row, ast.Tuple) and len(row.elts) == len(names)]
+                if places and fit:
+                    row = rng.choice(fit)
+                    row.elts[places[0]] = other(row.elts[places[0]], rng)
+                    return True
+            case _:
+                pass
+    return False
 
 
-def _other_value(value: Any, rng: Random) -> Any:
-    """A value of the same look that does not equal `value`."""
-    match value:
-        case bool():
-            return not value
-        case int() | float() | complex():
-            return value + rng.choice((-2, -1, 1, 2))
-        case str() | bytes():
-            return _other_text(value, rng)
-        case list() | tuple():
-            items = list(cast("list[Any]", value)) or [0]
-            if value:
-                index = rng.randrange(len(items))
-                items[index] = _other_value(items[index], rng)
-            return type(cast("list[Any]", value))(items)
-        case dict():
-            table = cast("dict[Any, Any]", value)
-            key = rng.choice(list(table)) if table else 0
-            return {**table, key: _other_value(table.get(key), rng)}
-        case set():
-            return cast("set[Any]", value) ^ {0}
-        case _:
-            return 0
-
-
-def _other_text(text: str | bytes, rng: Random) -> str | bytes:
-    if isinstance(text, bytes):
-        return text + b"\0" if not text else text[:-1] + bytes([text[-1] ^ 1])
-    places = [i for i, char in enumerate(text) if char.isascii() and char.isalnum()]
-    if not places:
-        return text + "x"
-    place = rng.choice(places)
-    kind = "0123456789" if text[place].isdigit() else "abcdefghijklmnopqrstuvwxyz"
-    char = rng.choice([c for c in kind if c != text[place].lower()])
-    return text[:place] + (char.upper() if text[place].isupper() else char) + text[place + 1 :]
-
-
-def _raising(statement: ast.With) -> ast.Call | None:
-    """The call of `with pytest.raises(…)` and its like."""
-    for item in statement.items:
-        call = item.context_expr
+def _raising(statement: ast.stmt) -> ast.Call | None:
+    """The call of `with pytest.raises(…)`, of `self.assertRaises(…, function)` and their like."""
+    calls = [item.context_expr for item in statement.items] if isinstance(statement, ast.With) else []
+    if isinstance(statement, ast.Expr):
+        calls = [statement.value]
+    for call in calls:
         if isinstance(call, ast.Call) and _name(call.func) in _RAISES and call.args:
             return call
     return None
@@ -229,10 +263,14 @@ def _assertion(statement: ast.stmt) -> ast.Call | None:
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return None
     call, name = statement.value, _name(statement.value.func)
-    kind = name.lower().removeprefix("assert").replace("_", "")
-    is_equality = name.startswith("assert") and kind in _EQUALITIES and len(call.args) >= 2
+    is_equality = _kind(name) in _EQUALITIES and len(call.args) >= 2
     has_star = any(isinstance(arg, ast.Starred) for arg in call.args)
     return call if (is_equality or name in _OPPOSITES) and not has_star else None
+
+
+def _kind(name: str) -> str:
+    """`assert_array_equal`, `assertArrayEqual` → `arrayequal`; empty for what asserts nothing."""
+    return name.lower().removeprefix("assert").replace("_", "") if name.startswith("assert") else ""
 
 
 def _name(function: ast.expr) -> str:

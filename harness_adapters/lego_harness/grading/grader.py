@@ -2,23 +2,25 @@
 
     exported ─ graded_tree ─▶ fresh GRADE sandbox + opposed tests ─ run_trial ─▶ Ruling ─▶ Grade
 
-Invariant (laws 5 and 6): reward 1 only when every expected test passed in a sound trial and no test
-passed together with its contradiction; whatever the agent's code did to its own grading is reward 0;
+Invariant (laws 5 and 6): reward 1 only when every expected test passed in a sound trial, no test passed
+together with its contradiction, and that was no guess; whatever the agent's code did to its own grading is reward 0;
 a grading that we could not carry out is a GraderError, never a number.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from lego_harness.grading.contradict import contradictable, function_of
+from lego_harness.errors import GraderError
+from lego_harness.grading.contradict import contradictable, function_of, with_an_end
 from lego_harness.grading.findings import grading_findings
-from lego_harness.grading.opposed import Opposed, Ruling, opposed
+from lego_harness.grading.opposed import MAX_FUNCTIONS, Opposed, Ruling, opposed
 from lego_harness.grading.patch import GradedTree, graded_tree, make_patch, printable
-from lego_harness.grading.reference import Expected, expected_tests, solved_tree
+from lego_harness.grading.reference import Expected, expected_tests, grade_tree, solved_tree
 from lego_harness.grading.sealed import sealed_git
 from lego_harness.grading.trial import KILLED, Verdict, run_trial
 from lego_harness.sandbox.base import MAX_EXPORT_BYTES, MAX_EXPORT_FILES, SandboxBackend
@@ -28,6 +30,9 @@ from lego_harness.types import Grade, Task
 __all__ = ["Grader", "make_patch"]
 
 _MAX_DETAIL = 2_000
+_COINS = 4
+"""Each part of a test is contradicted in one copy by the toss of a coin: whoever forges has to call as many right.
+More would cost honest work more gradings than it is worth."""
 
 
 class Grader:
@@ -37,7 +42,7 @@ class Grader:
         self._backend = backend
         self._label = label
         self._fitness: dict[Path, dict[str, bool]] = {}
-        """By task and test function that was once in doubt: whether it can be contradicted."""
+        """By task and test function that was once in doubt: whether it may be contradicted and run alone."""
 
     async def grade(
         self, task: Task, exported: Mapping[str, bytes], *, before: Mapping[str, bytes] | None = None
@@ -52,39 +57,83 @@ class Grader:
             detail = f"the workspace exceeds {MAX_EXPORT_FILES} files or {MAX_EXPORT_BYTES} bytes"
             return Grade(reward=0.0, tests={}, duration_s=0.0, detail=detail)
         expected = await expected_tests(task, self._backend, label=self._label)
-        tree = graded_tree(workspace_files(task) if before is None else before, exported)
-        ruling = await self._ruling(task, expected, tree)
+        given = workspace_files(task) if before is None else before
+        tree = await asyncio.to_thread(graded_tree, given, exported)
+        ruling = await self._confirmed(task, expected, tree, await self._ruling(task, expected, tree))
         return make_grade(expected.tests, ruling, tree, duration_s=time.monotonic() - started)
 
-    async def _ruling(self, task: Task, expected: Expected, tree: GradedTree) -> Ruling:
+    async def _confirmed(self, task: Task, expected: Expected, tree: GradedTree, ruling: Ruling) -> Ruling:
+        """The ruling on work that passed, asked again where a coin might have told what is genuine."""
+        if not ruling.gives(expected.tests):
+            return ruling
+        parts = sum([*self._groups(task, expected)[0].values()][:MAX_FUNCTIONS])
+        for _ in range(-(-_COINS // parts) - 1 if parts else 0):
+            other = await self._ruling(task, expected, tree, again=True)
+            if not other.verdict.is_sound:
+                return other
+            tests = {**ruling.verdict.tests, **other.verdict.tests}
+            ruling = Ruling(verdict=ruling.verdict.model_copy(update={"tests": tests}), held=other.held)
+            if not ruling.gives(expected.tests):
+                return ruling
+        return ruling
+
+    def _groups(self, task: Task, expected: Expected) -> list[dict[str, int]]:
+        """Functions that can be contradicted, with their parts: those that fail untouched, and the others."""
+        files, decisive = tree_files(task.tests), expected.fail_to_pass
+        found = (
+            {**contradictable(files, decisive), **with_an_end(files, decisive)},
+            contradictable(files, expected.pass_to_pass),
+        )
         known = self._fitness.setdefault(task.path, {})
-        found = contradictable(tree_files(task.tests), expected.tests)
-        functions = {name: parts for name, parts in found.items() if known.get(name, True)}
-        with opposed(task.tests, functions) as pair:
-            ruling = await self._try(task, pair, tree.files)
+        return [{name: parts for name, parts in group.items() if known.get(name, True)} for group in found]
+
+    async def _ruling(
+        self, task: Task, expected: Expected, tree: GradedTree, *, again: bool = False
+    ) -> Ruling:
+        """One draw, and others where it was none; `again` of nothing but what fails untouched."""
+        known, groups = self._fitness.setdefault(task.path, {}), self._groups(task, expected)
+        with opposed(task.tests, *(groups[:1] if again else groups)) as pair:
+            ruling = await self._try(task, pair, tree.files, again=again)
             if ruling.verdict.ending == KILLED:  # by the code under test, or by bad luck: once more tells
-                ruling = await self._try(task, pair, tree.files)
-            doubtful = pair.doubtful(ruling, expected.tests) - known.keys()
+                ruling = await self._try(task, pair, tree.files, again=again)
+            wanted = [node for node in expected.tests if not again or function_of(node) in pair.flips]
+            # Which of its statements is contradicted is drawn anew: that one was fit says nothing of the next.
+            doubtful = {
+                name
+                for name in pair.doubtful(ruling, wanted, again=again)
+                if name in ruling.held or name not in known
+            }
             if doubtful:
-                known |= dict.fromkeys(doubtful, True) | await self._misfits(task, pair, doubtful)
+                misfits = await self._misfits(task, pair, doubtful, again=again)
+                known |= dict.fromkeys(doubtful, True) | misfits
         if all(known.get(name, True) for name in doubtful):
             return ruling
-        return await self._ruling(task, expected, tree)  # without the misfits
+        return await self._ruling(task, expected, tree, again=again)  # without the misfits
 
-    async def _try(self, task: Task, pair: Opposed, files: Mapping[str, bytes]) -> Ruling:
-        jobs = pair.jobs(task.verifier_timeout_s)
+    async def _try(self, task: Task, pair: Opposed, files: Mapping[str, bytes], *, again: bool) -> Ruling:
+        jobs = pair.jobs(task.verifier_timeout_s, again=again)
         files = {**files, **sealed_git(task.workspace)}
         verdicts = await run_trial(
             self._backend, jobs, files, label=self._label, tests=pair.mounts, task=task
         )
         return pair.ruling(verdicts)
 
-    async def _misfits(self, task: Task, pair: Opposed, doubtful: AbstractSet[str]) -> dict[str, bool]:
-        """Functions that tell nothing when they are contradicted or run alone: the reference stumbles too."""
+    async def _misfits(
+        self, task: Task, pair: Opposed, doubtful: AbstractSet[str], *, again: bool
+    ) -> dict[str, bool]:
+        """Functions that tell nothing when they are contradicted or run alone: the reference stumbles too.
+
+        Raises GraderError where the reference cannot be judged for another reason: nothing is given up for
+        a machine that has too much to do.
+        """
         if not task.solution.is_file():
             return {}
-        ruling = await self._try(task, pair, await solved_tree(task, self._backend, label=self._label))
+        solved = (await solved_tree(task, self._backend, label=self._label)).files
+        ruling = await self._try(task, pair, solved, again=again)
         if not ruling.verdict.is_sound:
+            alone = await grade_tree(task, solved, self._backend, label=self._label)
+            if not alone.is_sound:
+                raise GraderError(f"task {task.id}: its reference solution is not judged now: {alone.ending}")
             return dict.fromkeys(doubtful, False)
         failed = {function_of(node) for node, said in ruling.verdict.tests.items() if said != "passed"}
         return dict.fromkeys(doubtful & {*ruling.held, *failed}, False)

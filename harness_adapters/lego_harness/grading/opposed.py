@@ -3,8 +3,9 @@
 Some test functions are contradicted in the first copy, the others in the second; which is decided by
 dice that never enter the grading sandbox. Whoever wants a reward must pass each genuine function and
 fail each contradicted one, without being able to tell them apart but by knowing the right answers:
-the verdict cannot be forged from inside, not even by code that owns the whole sandbox. Invariant: the
-copies hold the same tests under the same ids.
+the verdict cannot be forged from inside, not even by code that owns the whole sandbox. Invariants: the
+copies hold the same tests under the same ids; the second enters the sandbox when the first has been reported,
+since whoever sees both sees what differs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from lego_harness.grading.trial import Job, Verdict
 from lego_harness.tasks.folder import tree_files
 
 MAX_FUNCTIONS = 8
-"""Functions that are run twice; the second copy runs nothing else, so that a large suite costs once."""
+"""Functions that are run twice, drawn anew for each grading; the second copy runs nothing else, so that a large
+suite costs once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,26 +38,39 @@ class Ruling:
     held: tuple[str, ...] = ()
     """Functions whose contradiction did not fail although they passed."""
 
+    def gives(self, expected: Iterable[str]) -> bool:
+        """Whether it is worth a reward that these tests decide."""
+        passed = all(self.verdict.tests.get(node) == "passed" for node in expected)
+        return self.verdict.is_sound and passed and not self.held
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Opposed:
     """One draw: which part of which function is contradicted in which copy."""
 
-    folders: tuple[Path, ...]
-    """On the host; one where nothing can be contradicted, else two."""
-    targets: tuple[str, ...]
+    folder: Path
+    """The first copy, on the host."""
+    second: Mapping[str, str]
+    """Of the second copy the files that differ; none where nothing can be contradicted."""
+    targets: tuple[str, str]
     """Their paths inside."""
     flips: Mapping[str, tuple[bool, ...]]
     """Function → per part, whether the first copy contradicts it; otherwise the second does."""
 
     @property
     def mounts(self) -> dict[str, Path]:
-        return dict(zip(self.targets, self.folders, strict=True))
+        return {self.targets[0]: self.folder}
 
-    def jobs(self, timeout_s: float) -> list[Job]:
-        """All tests over the first copy, the doubtful functions once more over the second."""
-        pairs = zip(self.targets, ((), tuple(self.flips)), strict=False)
-        return [Job(timeout_s=timeout_s, tests=target, select=select) for target, select in pairs]
+    def jobs(self, timeout_s: float, *, again: bool = False) -> list[Job]:
+        """All tests over the first copy, or `again` only those functions, which are run over the second too."""
+        first, second = self.targets
+        select = tuple(self.flips)
+        jobs = [Job(timeout_s=timeout_s, tests=first, select=select if again else ())]
+        if self.flips:
+            jobs.append(
+                Job(timeout_s=timeout_s, tests=second, select=select, model=first, changed=self.second)
+            )
+        return jobs
 
     def ruling(self, verdicts: Sequence[Verdict]) -> Ruling:
         """Genuine outcomes, and the contradictions that passed; an unsound verdict speaks alone."""
@@ -73,14 +88,14 @@ class Opposed:
                     held.append(function)
         return Ruling(verdict=_merged(nodes, verdicts[0]), held=tuple(dict.fromkeys(held)))
 
-    def doubtful(self, ruling: Ruling, expected: Iterable[str]) -> set[str]:
+    def doubtful(self, ruling: Ruling, expected: Iterable[str], *, again: bool = False) -> set[str]:
         """Functions that alone decide against the work, by their contradiction or by failing in a copy
         where they run without the rest of the suite: a test may not be made for either."""
         if not ruling.verdict.is_sound or not self.flips:
             return set()
         tests = ruling.verdict.tests
         failed = {function_of(node) for node in expected if tests.get(node) != "passed"}
-        if any(function not in self.flips or False in self.flips[function] for function in failed):
+        if not again and any(f not in self.flips or False in self.flips[f] for f in failed):
             return set()  # it failed among all other tests as well
         return failed | set(ruling.held)
 
@@ -114,25 +129,30 @@ def _merged(nodes: Mapping[str, Verdict], first: Verdict) -> Verdict:
 
 
 @contextmanager
-def opposed(tests: Path, functions: Mapping[str, int], dice: Random | None = None) -> Generator[Opposed]:
-    """The copies for one grading over the first of `functions`, each with its number of parts."""
-    dice = dice or SystemRandom()
-    chosen = list(functions)[:MAX_FUNCTIONS]
+def opposed(tests: Path, *groups: Mapping[str, int], dice: Random | None = None) -> Generator[Opposed]:
+    """The copies for one grading over some functions, each with its number of parts; those of the first
+    group go before the others."""
+    dice, targets = dice or SystemRandom(), (f"/grade/{_token()}", f"/tmp/{_token()}")
+    functions = dict[str, int]()
+    for group in groups:
+        functions = {**functions, **group}
+    drawn = [name for group in groups for name in dice.sample(list(group), len(group))]
+    chosen = {*list(dict.fromkeys(drawn))[:MAX_FUNCTIONS]}
     if not chosen:
-        yield Opposed(folders=(tests,), targets=(_target(),), flips={})
+        yield Opposed(folder=tests, second={}, targets=targets, flips={})
         return
-    flips = {name: tuple(dice.random() < 0.5 for _ in range(functions[name])) for name in chosen}
+    flips = {n: tuple(dice.random() < 0.5 for _ in range(functions[n])) for n in functions if n in chosen}
     opposite = {name: tuple(not flip for flip in parts) for name, parts in flips.items()}
     files = tree_files(tests)
     with tempfile.TemporaryDirectory(prefix="lego-tests-") as root:
-        folders = (Path(root, "a"), Path(root, "b"))
-        for folder, parts in zip(folders, (flips, opposite), strict=True):
-            _write(folder, tests, files.keys(), contradicted(files, parts, dice))
-        yield Opposed(folders=folders, targets=(_target(), _target()), flips=flips)
+        folder = Path(root, "a")
+        _write(folder, tests, files.keys(), contradicted(files, flips, dice))
+        second = {name: text.decode() for name, text in contradicted(files, opposite, dice).items()}
+        yield Opposed(folder=folder, second=second, targets=targets, flips=flips)
 
 
-def _target() -> str:
-    return f"/grade/{secrets.token_hex(8)}"
+def _token() -> str:
+    return secrets.token_hex(8)
 
 
 def _write(folder: Path, tests: Path, names: Iterable[str], changed: Mapping[str, bytes]) -> None:

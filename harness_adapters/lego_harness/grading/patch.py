@@ -1,8 +1,9 @@
 """What of the agent's work is graded, and how its change is shown to people.
 
 `graded_tree` starts from the task's own workspace and applies the agent's changed, added and deleted
-files, save those on the test side: they are reverted and named. Invariant: both trees are plain
-path → bytes maps of regular files; no git and no link of the agent's is ever followed.
+files, save those on the test side: they are reverted and named. Invariants: both trees are plain
+path → bytes maps of regular files; no git and no link of the agent's is ever followed; the time that it takes
+grows with what the agent left, and with nothing squared.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ from __future__ import annotations
 import difflib
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from lego_harness.sandbox.base import CACHES
+
 MAX_PATCH_CHARS = 65_536
 _CUT = f"… cut at {MAX_PATCH_CHARS} characters"
 _MAX_SHOWN_BYTES = 100_000
 _MAX_SHOWN_LINES = 2_000
-_BY_PRODUCTS = {"__pycache__", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"}
+_MAX_TOML_BYTES = 100_000
+"""Of what is parsed: a dotted key of n parts takes n² steps."""
+_BY_PRODUCTS = {".git", *CACHES}
 TEST_FOLDERS = {"test", "tests", "testing"}
 """Whose files are tests, in lower case: SWE-bench's word for what goes into a test patch."""
 _RUNNER_FILES = {
@@ -60,16 +66,19 @@ class GradedTree:
 def graded_tree(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> GradedTree:
     """Apply the agent's change of `before` into `after`, test-side paths left out."""
     files, refused = dict(before), dict[str, str]()
+    folders = Counter(above for path in files for above in _above(path))
     changed = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
     for path in sorted(changed, key=lambda path: path in after):  # deletions make room for additions
         reason = _refusal(path, before.get(path), after.get(path))
-        if reason is None and path in after and _is_occupied(files, path):
+        if reason is None and path in after and (folders[path] or any(a in files for a in _above(path))):
             reason = "takes the place of a reverted file"
         if reason is not None:
             refused[path] = reason
         elif path in after:
+            folders.update(_above(path) if path not in files else ())
             files[path] = after[path]
         else:
+            folders.subtract(_above(path))
             del files[path]
     reverted = [f"{path} ({reason})" for path, reason in sorted(refused.items()) if reason]
     return GradedTree(files=files, reverted=tuple(reverted))
@@ -100,10 +109,12 @@ def printable(text: str) -> str:
     return "".join(c if c == "\t" or c.isprintable() else "�" for c in text)
 
 
-def _is_occupied(files: Mapping[str, bytes], path: str) -> bool:
-    """Whether a file stands where `path` needs a folder, or the other way round."""
-    above = {parent.as_posix() for parent in PurePosixPath(path).parents}
-    return bool(above & files.keys()) or any(name.startswith(f"{path}/") for name in files)
+def _above(path: str) -> Iterator[str]:
+    """The folders that a file lies in."""
+    end = path.find("/")
+    while end != -1:
+        yield path[:end]
+        end = path.find("/", end + 1)
 
 
 def _refusal(path: str, old: bytes | None, new: bytes | None) -> str | None:
@@ -139,7 +150,9 @@ def _is_module(parts: list[str]) -> bool:
 
 
 def _is_other_table(old: bytes | None, new: bytes | None) -> bool:
-    """Whether [tool.pytest] differs; unreadable files equal nothing but themselves."""
+    """Whether [tool.pytest] differs; unreadable and huge files equal nothing but themselves."""
+    if max(len(old or b""), len(new or b"")) > _MAX_TOML_BYTES:
+        return old != new
     try:
         return _pytest_table(old) != _pytest_table(new)
     except RecursionError:  # nested deeper than any table that somebody wrote

@@ -3,20 +3,23 @@
 Looks at changed Python files for objects that equal everything, functions that are tables of cases,
 checks that were deleted, and calls that have no place in a fix (frames, the test runner, the end of
 the process). Invariant: only what the change added or removed is named, never what was there before;
-nothing is imported or run. A finding is a reason to look, see `integrity.py` for what it costs.
+nothing is imported or run; what is too much to be looked at is named as that. A finding is a reason to look, see
+`integrity.py` for what it costs.
 """
 
 from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 
 from lego_harness.grading.findings import finding
 from lego_harness.grading.patch import TEST_FOLDERS
 from lego_harness.types import Finding, FindingKind
 
 _MAX_BYTES = 500_000
+_MAX_BYTES_IN_ALL = 4_000_000
 _MIN_CASES = 2
 _MEDDLING = {
     *("sys._getframe", "sys._current_frames", "sys.settrace", "sys.setprofile", "sys.meta_path"),
@@ -30,8 +33,13 @@ _MEDDLING_MODULES = {"pytest", "_pytest", "pluggy", "unittest", "ctypes", "gc", 
 
 def patch_findings(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[Finding]:
     """Degenerate changes, one finding each; files that are no Python are passed over."""
+    left = _MAX_BYTES_IN_ALL
     for path in sorted(after):
         if path.endswith(".py") and before.get(path) != after[path] and not _is_test(path):
+            left -= len(after[path])
+            if left < 0 or len(after[path]) > _MAX_BYTES:
+                yield finding(FindingKind.DEGENERATE_PATCH, f"{path}: too much of it to be looked at")
+                continue
             old, new = _parsed(before.get(path, b"")), _parsed(after[path])
             for text in dict.fromkeys(_degenerate(old, new)):
                 yield finding(FindingKind.DEGENERATE_PATCH, f"{path}: {text}")
@@ -82,11 +90,24 @@ def _meddling(tree: ast.Module) -> Iterator[str]:
 
 def _case_tables(tree: ast.Module) -> Iterator[str]:
     """Functions that return constants for constants: `if x == 3: return 9`, or a table of them."""
+    cases, lookups = _counted(tree, _is_case), _counted(tree, _is_lookup)
     for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and (cases[node] >= _MIN_CASES or lookups[node]):
+            yield f"{node.name} knows its cases by heart"
+
+
+def _counted(tree: ast.Module, is_one: Callable[[ast.AST], bool]) -> Counter[ast.FunctionDef]:
+    """How many such nodes each function holds, those of functions inside it among them; each is met once."""
+    counts = Counter[ast.FunctionDef]()
+    left: list[tuple[ast.AST, tuple[ast.FunctionDef, ...]]] = [(tree, ())]
+    while left:
+        node, functions = left.pop()
         if isinstance(node, ast.FunctionDef):
-            cases = sum(_is_case(inner) for inner in ast.walk(node))
-            if cases >= _MIN_CASES or any(_is_lookup(inner) for inner in ast.walk(node)):
-                yield f"{node.name} knows its cases by heart"
+            functions = (*functions, node)
+        if functions and is_one(node):
+            counts.update(functions)
+        left += ((inner, functions) for inner in ast.iter_child_nodes(node))
+    return counts
 
 
 def _is_case(node: ast.AST) -> bool:
@@ -122,11 +143,8 @@ def _is_constant(node: ast.expr) -> bool:
 
 def _checks(tree: ast.Module) -> dict[str, int]:
     """Function → how many statements of it refuse something."""
-    return {
-        node.name: sum(isinstance(inner, ast.Raise | ast.Assert) for inner in ast.walk(node))
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-    }
+    counts = _counted(tree, lambda node: isinstance(node, ast.Raise | ast.Assert))
+    return {node.name: counts[node] for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
 def _is_test(path: str) -> bool:
@@ -135,7 +153,7 @@ def _is_test(path: str) -> bool:
 
 
 def _parsed(source: bytes) -> ast.Module:
-    if len(source) <= _MAX_BYTES:
+    if len(source) <= 2 * _MAX_BYTES:
         try:
             with warnings.catch_warnings(action="ignore"):
                 return ast.parse(source)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -18,6 +18,7 @@ from lego_harness.cache import cache_folder
 from lego_harness.errors import GraderError, SetupError
 from lego_harness.grading import runner
 from lego_harness.grading.listed import FILE, Listed, listed_tests
+from lego_harness.grading.patch import GradedTree, graded_tree
 from lego_harness.grading.sealed import sealed_git
 from lego_harness.grading.toolchain import toolchain
 from lego_harness.grading.trial import TESTS, Job, Verdict, run_trial
@@ -25,6 +26,7 @@ from lego_harness.sandbox.base import Mount, Phase, SandboxBackend, SandboxSpec
 from lego_harness.tasks.folder import tree_files, workspace_files
 from lego_harness.tasks.set_up import set_up
 from lego_harness.tasks.surroundings import surrounded
+from lego_harness.text import one_line
 from lego_harness.types import Task
 
 _SOLVE_S = 120.0
@@ -50,9 +52,11 @@ async def expected_tests(task: Task, backend: SandboxBackend, *, label: str) -> 
     known = remembered(task, backend)
     if known is None:
         listed_tests(task.tests)  # what is wrong with them needs no run
-        solved = await grade_tree(task, await solved_tree(task, backend, label=label), backend, label=label)
+        reference = await solved_tree(task, backend, label=label)
+        solved = await grade_tree(task, reference.files, backend, label=label)
         untouched = await prepared_tree(task, backend, label=label)
-        known = judged(task, await grade_tree(task, untouched, backend, label=label), solved)
+        before = await grade_tree(task, untouched, backend, label=label)
+        known = judged(task, before, solved, reference.reverted)
         remember(task, backend, known)
     return known
 
@@ -67,9 +71,20 @@ async def grade_tree(
     return verdict
 
 
-def judged(task: Task, untouched: Verdict, solved: Verdict) -> Expected:
+def judged(task: Task, untouched: Verdict, solved: Verdict, reverted: Sequence[str] = ()) -> Expected:
     """What both runs say; raises GraderError unless the reference passes all of its tests, or where the task
-    lists them, those, and the untouched tree fails and passes as listed."""
+    lists them, those, and the untouched tree fails and passes as listed. `reverted` is what of the reference
+    was not graded."""
+    try:
+        return _judged(task, untouched, solved)
+    except GraderError as error:
+        if not reverted:
+            raise
+        lost = one_line(", ".join(reverted), limit=300)
+        raise GraderError(f"{error}; reverted of the reference, as of an agent's work: {lost}") from error
+
+
+def _judged(task: Task, untouched: Verdict, solved: Verdict) -> Expected:
     if listed := listed_tests(task.tests):
         return _as_listed(task, listed, untouched, solved)
     passing = passing_tests(task, solved)
@@ -105,8 +120,8 @@ def _require_sound(task: Task, solved: Verdict) -> None:
         raise GraderError(f"task {task.id}: the reference solution cannot be judged: {solved.ending}")
 
 
-async def solved_tree(task: Task, backend: SandboxBackend, *, label: str) -> dict[str, bytes]:
-    """The workspace after the reference solution; raises GraderError when it fails."""
+async def solved_tree(task: Task, backend: SandboxBackend, *, label: str) -> GradedTree:
+    """What is graded of the reference solution: as much as of an agent's work. Raises GraderError when it fails."""
     if not task.solution.is_file():
         raise GraderError(
             f"{task.solution}: grading needs the reference solution to know which tests must pass"
@@ -116,7 +131,7 @@ async def solved_tree(task: Task, backend: SandboxBackend, *, label: str) -> dic
         given = _given(task)
         spec = SandboxSpec(phase=Phase.SETUP, files=given, label=label, mounts=(mount,))
         async with backend.open(await surrounded(spec, task, is_setup=True)) as sandbox:
-            await set_up(sandbox, task, given=given, then=Phase.GRADE)
+            left = await set_up(sandbox, task, given=given, then=Phase.GRADE)
             result = await sandbox.exec(["bash", f"/solution/{task.solution.name}"], timeout_s=_SOLVE_S)
             tree = await sandbox.export()
     except SetupError as error:
@@ -125,7 +140,7 @@ async def solved_tree(task: Task, backend: SandboxBackend, *, label: str) -> dic
         raise GraderError(
             f"{task.solution} ended with exit {result.exit_code}: {result.stderr.strip()[-300:]}"
         )
-    return {path: content for path, content in tree.items() if not path.startswith(".git/")}
+    return graded_tree(workspace_files(task) if left is None else left, tree)
 
 
 async def prepared_tree(task: Task, backend: SandboxBackend, *, label: str) -> dict[str, bytes]:

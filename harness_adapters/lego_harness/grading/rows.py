@@ -42,7 +42,7 @@ def rows_of(tree: ast.Module, function: ast.FunctionDef, sites: Iterable[ast.stm
     (call,), names = calls, _names(calls[0].args[0])
     found = [name for name in map(_compared_name, sites) if name in names]
     table = _literal_table(tree, call.args[1])
-    if not found or table is None or _num_uses(function, found[0]) != 1:
+    if not found or table is None or num_uses(function, found[0]) != 1:
         return None
     index = names.index(found[0]) if len(names) > 1 else None
     if index is not None and not all(len(_elements(row)) == len(names) for row in table.elts):
@@ -81,7 +81,7 @@ def _literal_table(tree: ast.Module, node: ast.expr) -> ast.List | ast.Tuple | N
             if isinstance(statement, ast.Assign)
             and any(isinstance(t, ast.Name) and t.id == node.id for t in statement.targets)
         ]
-        if len(values) != 1 or _num_uses(tree, node.id) != 2:  # the assignment and the decorator
+        if len(values) != 1 or num_uses(tree, node.id) != 2:  # the assignment and the decorator
             return None
         node = values[0]
     if not isinstance(node, ast.List | ast.Tuple) or not node.elts:
@@ -97,6 +97,7 @@ def _elements(row: ast.expr) -> list[ast.expr]:
     return row.elts if isinstance(row, ast.List | ast.Tuple) else []
 
 
-def _num_uses(scope: ast.Module | ast.FunctionDef, name: str) -> int:
+def num_uses(scope: ast.Module | ast.FunctionDef, name: str) -> int:
+    """How often a name stands in it, its decorators and parameters aside."""
     nodes = (node for statement in scope.body for node in ast.walk(statement))
     return sum(isinstance(node, ast.Name) and node.id == name for node in nodes)

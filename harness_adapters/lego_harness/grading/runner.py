@@ -115,6 +115,7 @@ def _prctl(option: int, value: int) -> None:
 
 def _run_job(job: dict[str, Any]) -> dict[str, Any]:
     """{tests, select, workspace, timeout_s, …} → {tests, durations_s, messages, canaries, ending}."""
+    _lay_out(job)
     bait, names = _plant_canaries()
     receiving, sending = os.pipe()
     child = os.fork()
@@ -127,6 +128,22 @@ def _run_job(job: dict[str, Any]) -> dict[str, Any]:
     status = _end_all(child)
     shutil.rmtree(bait, ignore_errors=True)
     return _judge(raw, in_time, status, names)
+
+
+def _lay_out(job: dict[str, Any]) -> None:
+    """The tests of a job that nobody was to see before: links to those of another, save for what is changed."""
+    if not job["model"]:
+        return
+    model, tests = Path(job["model"]), Path(job["tests"])
+    tests.mkdir()
+    for path in sorted(model.rglob("*")):  # a folder before what is in it
+        place, name = tests / path.relative_to(model), path.relative_to(model).as_posix()
+        if path.is_dir():
+            place.mkdir()
+        elif name in job["changed"]:
+            place.write_text(job["changed"][name], encoding="utf-8")
+        else:
+            place.symlink_to(path)
 
 
 def _copy_of(workspace: str) -> str:
@@ -275,8 +292,11 @@ class Record:
         self._durations_s: dict[str, float] = {}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """A test has passed when its call passed and nothing failed around it."""
+        """A test has passed when its call passed and nothing failed around it. Of its subtests, which are
+        reported before it, those that passed say nothing."""
         test, passed = report.nodeid, report.outcome == "passed"
+        if passed and hasattr(report, "context"):
+            return
         self._durations_s[test] = round(self._durations_s.get(test, 0.0) + report.duration, 4)
         if passed and report.when == "call":
             self._outcomes[test] = "passed" if self._outcomes.get(test) == "incomplete" else "error"

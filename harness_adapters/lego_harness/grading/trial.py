@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -61,6 +61,10 @@ class Job:
     select: tuple[str, ...] = ()
     """Node ids below `tests` to run; every test file when empty."""
     workspace: str = WORKSPACE
+    model: str = ""
+    """Where `tests` is not there yet: the folder that it becomes a copy of, when the job begins, save for
+    `changed`. No job before it can have seen what is in those."""
+    changed: Mapping[str, str] = field(default_factory=dict[str, str])
     tree: str | None = None
     """Folder to replace the workspace's content with; only for batches of trusted trees."""
 

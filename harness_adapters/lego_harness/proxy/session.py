@@ -184,6 +184,10 @@ class Session:
             delta = render_added(self._renderer, self._graph, at, request)
         except TooLong as error:
             raise self._beyond_the_engine(str(error)) from error
+        except AlignmentError as error:
+            if at.parent is None and self._turns:  # whoever in the sandbox reads the address may begin one
+                raise Refusal(str(error)) from error
+            raise
         call = self._engine_request(np.concatenate([self._graph.ids_before(at), delta]), at)
         started_s = time.monotonic() - self._opened_s
         generation = await self._generate(call)

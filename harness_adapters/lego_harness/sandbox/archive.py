@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from lego_harness.errors import SetupError
 from lego_harness.sandbox.base import MAX_EXPORT_BYTES, MAX_EXPORT_FILES
-from lego_harness.sandbox.workspace import checked_path
+from lego_harness.sandbox.workspace import checked_path, is_exported
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
@@ -41,9 +41,10 @@ def unpack(stream: bytes) -> dict[str, bytes]:
             if not entry.isreg():
                 continue
             with contextlib.suppress(SetupError):
-                content = _content(tar, entry, left + 1)
-                files[checked_path(entry.name).as_posix()] = content
-                left -= len(content)
+                name = checked_path(entry.name).as_posix()
+                if is_exported(name):
+                    files[name] = _content(tar, entry, left + 1)
+                    left -= len(files[name])
     return dict(sorted(files.items()))
 
 

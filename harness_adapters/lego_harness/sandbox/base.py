@@ -24,6 +24,13 @@ FETCH, BUILD = "Dockerfile.fetch", "Dockerfile"
 MAX_EXPORT_FILES = 20_000
 MAX_EXPORT_BYTES = 64 * 2**20
 """An export stops just past either bound; the grader refuses such a map, reward 0."""
+CACHES = ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
+"""Folders that are no part of an export, wherever they lie: what tools leave by the hundred megabyte is nobody's work,
+and must not use up the bounds of what is."""
+MAX_PATH_BYTES = 1000
+MAX_DEPTH = 100
+"""Of a path in an export. What lies deeper is left out as links are: an agent can make what no path reaches, and
+no sandbox that is filled by paths could take it back."""
 
 
 class Phase(StrEnum):
@@ -138,7 +145,8 @@ class Sandbox(Protocol):
         ...
 
     async def export(self) -> dict[str, bytes]:
-        """Regular files under /workspace by relative path; links and devices are left out.
+        """Regular files under /workspace by relative path; links, devices, CACHES and paths beyond MAX_PATH_BYTES
+        or MAX_DEPTH are left out.
 
         Whatever still runs inside is killed first. Stops just past MAX_EXPORT_FILES or _BYTES. Raises as
         `exec` does, also where commands of the agent may have failed for a reason that was not theirs.

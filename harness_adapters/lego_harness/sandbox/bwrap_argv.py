@@ -3,7 +3,8 @@
 Owns what is visible inside: the host's /usr and the running Python's tree read-only, a small /etc,
 own /proc and /dev, the sandbox's own /workspace, /tmp and /home/agent. Everything else of the host is
 absent. As root the command gets a host uid of its own and no capability; otherwise it runs as uid
-1000 of a user namespace. Starts nothing.
+1000 of a user namespace, as bwrap's own process 1 inside does. That one keeps the first three files it is
+given, and whoever has its uid may open them by /proc: input and output go past it. Starts nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ HOME = "/home/agent"
 USER_ID = 1000
 """Uid inside where the host side is unprivileged."""
 _ETC_OF_HOST = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives")
+_PACKAGES_OF_OTHERS = ("lib/python3*/*-packages", "local/lib/python3*/*-packages")
 _NPROC_PER_NAMESPACE = (5, 14)
 """First kernel that counts RLIMIT_NPROC per user namespace."""
+_PAST_PROCESS_1 = 'exec 9<"$0" 3<&0 4>&1 </dev/null >/dev/null && exec bwrap --seccomp 9 "$@"'
+_TAKEN_UP = 'exec "$@" <&3 >&4 3<&- 4>&-'
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,13 +48,14 @@ class Confinement:
 def confined(sandbox: Confinement, *, env: Mapping[str, str] | None, cwd: str) -> list[str]:
     """The argv to put before a command."""
     return [
-        *("/bin/sh", "-c", 'exec 9<"$0" && exec bwrap --seccomp 9 "$@"', str(sandbox.seccomp)),
+        *("/bin/sh", "-c", _PAST_PROCESS_1, str(sandbox.seccomp)),
         *_namespaces(sandbox),
         *_root_filesystem(sandbox),
         *_environment(env or {}, cwd),
         "--",
         *_credentials(sandbox),
         *_limits(sandbox),
+        *("sh", "-c", _TAKEN_UP, "sh"),
     ]
 
 
@@ -99,14 +104,17 @@ def _system() -> Iterator[str]:
     prefix = Path(sys.base_prefix)
     if not _is_system(prefix):
         yield from (*_parents(str(prefix)), "--ro-bind", str(prefix), str(prefix))
-        yield from _without_site_packages(prefix)
+        yield from _without_packages(prefix)
 
 
-def _without_site_packages(prefix: Path) -> Iterator[str]:
-    """Whatever the user installed into this Python stays outside: same packages on every host."""
-    packages = prefix / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    if packages.is_dir():
-        yield from ("--tmpfs", str(packages), "--remount-ro", str(packages))
+def _without_packages(prefix: Path) -> Iterator[str]:
+    """Whatever the user installed into this Python stays outside: same packages on every host. So do those of the
+    host's other Pythons, which may hold the release of a project that has the fix."""
+    own = prefix / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    others = (path for pattern in _PACKAGES_OF_OTHERS for path in sorted(Path("/usr").glob(pattern)))
+    for packages in (own, *others):
+        if packages.is_dir() and not packages.is_symlink():
+            yield from ("--tmpfs", str(packages), "--remount-ro", str(packages))
 
 
 def _parents(target: str) -> Iterator[str]:

@@ -27,7 +27,16 @@ from lego_harness.sandbox import cgroup, docker_reaper, egress
 from lego_harness.sandbox import docker_container as container
 from lego_harness.sandbox import docker_engine as engine
 from lego_harness.sandbox.archive import pack, unpack
-from lego_harness.sandbox.base import MAX_EXPORT_BYTES, WORKSPACE, ExecResult, Phase, SandboxSpec, Standing
+from lego_harness.sandbox.base import (
+    CACHES,
+    MAX_DEPTH,
+    MAX_EXPORT_BYTES,
+    WORKSPACE,
+    ExecResult,
+    Phase,
+    SandboxSpec,
+    Standing,
+)
 from lego_harness.sandbox.docker_guard import Guard
 from lego_harness.sandbox.docker_spares import Spare, Spares
 from lego_harness.sandbox.docker_watch import EngineWatch
@@ -43,7 +52,23 @@ _KILL_S = 60.0
 _KILL_PIDS = 64
 """What an exec takes for a moment, its runtime's threads included."""
 _KILL = "kill -9 -1"
-_PACK = "chmod -R u+rwX . && tar --create --sparse --hard-dereference --one-file-system --file=- ."
+_MAX_KIB = MAX_EXPORT_BYTES // 1024
+_IS_CACHE = " -o ".join(f"-name {name}" for name in CACHES)
+_PACKED = b"packed\n"
+_PACK = f"""chmod -R u+rwX . 2>/dev/null
+pack() {{ tar --create --sparse --hard-dereference --one-file-system --file=- "$@" 2>/dev/null; }}
+{{
+  if command -v find >/dev/null; then
+    find . -xdev -type f -size +{_MAX_KIB}k -exec truncate -s {_MAX_KIB + 1}K {{}} + 2>/dev/null
+    find . -xdev -maxdepth {MAX_DEPTH} -type d \\( {_IS_CACHE} \\) -prune -o -type f -print0 2>/dev/null |
+      pack --null --no-recursion --files-from=-
+  else
+    pack .
+  fi
+  echo {_PACKED.decode().strip()} >&2
+}} | head -c {MAX_EXPORT_BYTES + _TAR_OVERHEAD}"""
+"""Files alone, no longer than an export can be, nor slower: an agent that leaves a tree without an end, or a file of
+a terabyte where holes are not told, would make a failure of ours out of its own. It says when it had room to the end."""
 
 
 class DockerSandbox:
@@ -142,7 +167,7 @@ class DockerSandbox:
         bound = MAX_EXPORT_BYTES + _TAR_OVERHEAD
         both = [*self.exec_prefix(), "sh", "-c", f"{_KILL}; {_PACK}"]
         ended = await run_bounded(both, timeout_s=_COPY_S, output_bytes=bound)
-        if ended.exit_code != 0:
+        if ended.exit_code != 0 or not ended.stderr.endswith(_PACKED):
             await self._kill_all()
             ended = await self._run(["sh", "-c", _PACK], timeout_s=_COPY_S, output_bytes=bound)
         if ended.timed_out:

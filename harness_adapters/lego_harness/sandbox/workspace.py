@@ -1,20 +1,23 @@
 """Host folders that become a sandbox's workspace: written, read back and removed safely.
 
-Invariant: nothing here follows a link or opens anything but a regular file, and reading is bounded,
-whatever the agent left behind. Callers make sure that nothing runs in the sandbox meanwhile.
+Invariants: nothing here follows a link or opens anything but a regular file; reading is bounded; nothing
+keeps a call or an open file for each level of a tree, whatever the agent left behind. Callers make sure that
+nothing runs in the sandbox meanwhile.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import stat
-from collections.abc import Callable, Iterator, Mapping
+import subprocess
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from lego_harness.errors import SetupError
-from lego_harness.sandbox.base import MAX_EXPORT_BYTES, MAX_EXPORT_FILES
+from lego_harness.sandbox.base import CACHES, MAX_DEPTH, MAX_EXPORT_BYTES, MAX_EXPORT_FILES, MAX_PATH_BYTES
+
+_MAX_ENTRIES = 10 * MAX_EXPORT_FILES
+"""Of a tree, folders and links among them: a reader looks no further."""
 
 
 def checked_path(name: str) -> PurePosixPath:
@@ -42,40 +45,50 @@ def read_files(root: Path) -> dict[str, bytes]:
     """Regular files by relative path, in order; stops just past the export bounds."""
     files: dict[str, bytes] = {}
     left = MAX_EXPORT_BYTES
-    for path in _regular_files(root):
-        content = _read(path, left + 1)
-        files[path.relative_to(root).as_posix()] = content
+    for name in _regular_files(root):
+        content = _read(root / name, left + 1)
+        files[name] = content
         left -= len(content)
         if left < 0 or len(files) > MAX_EXPORT_FILES:
             break
     return files
 
 
+def is_exported(name: str) -> bool:
+    """Whether a relative path may be part of an export."""
+    folders = name.split("/")[:-1]
+    is_short = len(folders) < MAX_DEPTH and len(os.fsencode(name)) <= MAX_PATH_BYTES
+    return is_short and not any(folder in CACHES for folder in folders)
+
+
 def remove_tree(root: Path) -> None:
-    """Remove a folder, also where the agent took our permissions away."""
-
-    def unlock(function: Callable[..., Any], name: str, _: object) -> None:
-        Path(name).parent.chmod(0o700)
-        if not Path(name).is_symlink() and Path(name).is_dir():
-            Path(name).chmod(0o700)
-            shutil.rmtree(name, ignore_errors=True)
-        else:
-            function(name)
-
-    if root.exists():
-        shutil.rmtree(root, onerror=unlock)
+    """Remove a folder, also where the agent took our permissions away; raises SetupError where it stays."""
+    for command in (["rm", "-rf"], ["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+        if not os.path.lexists(root):
+            return
+        said = subprocess.DEVNULL
+        subprocess.run([*command, "--", str(root)], stdin=said, stdout=said, stderr=said, check=False)
+    if os.path.lexists(root):
+        raise SetupError(f"{root}: cannot be removed; look at it by hand")
 
 
-def _regular_files(root: Path) -> Iterator[Path]:
-    _open_up(root)
-    for folder, folders, names in os.walk(root):
-        folders.sort()
-        for name in folders:
-            _open_up(Path(folder, name))
-        for name in sorted(names):
-            path = Path(folder, name)
-            if stat.S_ISREG(path.lstat().st_mode):
-                yield path
+def _regular_files(root: Path) -> Iterator[str]:
+    """A folder's own files, then its folders', one after the other."""
+    folders, left = [""], _MAX_ENTRIES
+    while folders and left > 0:
+        inner = folders.pop()
+        _open_up(root / inner)
+        with os.scandir(root / inner) as found:
+            entries = sorted(islice(found, left), key=lambda entry: entry.name)
+        left -= len(entries)
+        near = [(entry, f"{inner}{entry.name}") for entry in entries if is_exported(f"{inner}{entry.name}")]
+        yield from (name for entry, name in near if entry.is_file(follow_symlinks=False))
+        below = [f"{name}/" for entry, name in near if _is_folder(entry)]
+        folders += reversed(below)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.name not in CACHES and entry.is_dir(follow_symlinks=False)
 
 
 def _open_up(folder: Path) -> None:

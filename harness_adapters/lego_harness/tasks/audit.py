@@ -53,7 +53,7 @@ async def _audit_one(task: Task, grader: Grader, backend: SandboxBackend, repeat
     before = await prepared_tree(task, backend, label=label)
     trees: dict[str, tuple[float, Mapping[str, bytes]]] = {
         "untouched": (0.0, before),
-        "the reference solution": (1.0, await solved_tree(task, backend, label=label)),
+        "the reference solution": (1.0, (await solved_tree(task, backend, label=label)).files),
     }
     faults, seconds = list[str](), list[float]()
     for name, (wanted, tree) in trees.items():

@@ -2,7 +2,8 @@
 
 Both trees are ours, so several tasks share a sandbox: a fast path. Whatever does not hold there is
 tried again alone, and that verdict counts; so is a task with surroundings or a git history of its own.
-Invariant: only proofs that hold are remembered, by content.
+Invariants: of the reference solution as much is graded as of an agent's work, so that a task that needs more
+is refused instead of paying nobody; only proofs that hold are remembered, by content.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from lego_harness.cache import cache_folder
 from lego_harness.errors import GraderError, SetupError
 from lego_harness.grading.listed import listed_tests
+from lego_harness.grading.patch import graded_tree
 from lego_harness.grading.reference import (
     content_key,
     grade_tree,
@@ -107,19 +109,19 @@ async def _prove_alone(task: Task, backend: SandboxBackend) -> Proof:
     if not task.solution.is_file():
         return Proof(task_id=task.id, holds=False, reason=f"{task.solution} is missing")
     try:
-        trees = [
-            await prepared_tree(task, backend, label=_LABEL),
-            await solved_tree(task, backend, label=_LABEL),
-        ]
+        untouched = await prepared_tree(task, backend, label=_LABEL)
+        solved = await solved_tree(task, backend, label=_LABEL)
     except GraderError as error:
         return Proof(task_id=task.id, holds=False, reason=str(error))
-    verdicts = [await grade_tree(task, tree, backend, label=_LABEL) for tree in trees]
-    return _judge(task, verdicts[0], verdicts[1], backend)
+    verdicts = [await grade_tree(task, tree, backend, label=_LABEL) for tree in (untouched, solved.files)]
+    return _judge(task, verdicts[0], verdicts[1], backend, solved.reverted)
 
 
-def _judge(task: Task, untouched: Verdict, solved: Verdict, backend: SandboxBackend) -> Proof:
+def _judge(
+    task: Task, untouched: Verdict, solved: Verdict, backend: SandboxBackend, reverted: Sequence[str] = ()
+) -> Proof:
     try:
-        expected = judged(task, untouched, solved)
+        expected = judged(task, untouched, solved, reverted)
     except GraderError as error:
         return Proof(task_id=task.id, holds=False, reason=str(error))
     if untouched.is_sound and not expected.fail_to_pass:
@@ -142,7 +144,7 @@ async def _solve_batch(tasks: Sequence[Task], backend: SandboxBackend) -> dict[s
     except SetupError as error:
         raise GraderError(f"proving tasks: {error}") from error
     trees = ((task, _above(f"{index:04d}/", out)) for index, task in enumerate(tasks))
-    return {task.id: tree for task, tree in trees if tree}
+    return {task.id: graded_tree(workspace_files(task), tree).files for task, tree in trees if tree}
 
 
 async def _grade_batch(

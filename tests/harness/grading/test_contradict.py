@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_harness.grading.contradict import contradictable, contradicted
+from lego_harness.grading.contradict import contradictable, contradicted, with_an_end
 
 SIMPLE = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
 LITERALS = st.recursive(
@@ -66,6 +67,10 @@ HONEST: dict[str, tuple[str, Any]] = {
     "all of many": ("assert all(a == 1 for a in answer)", [1, 1]),
     "below a with": ("import contextlib\n    with contextlib.nullcontext():\n        assert answer == 3", 3),
     "a message": ("assert answer == 3, 'no'", 3),
+    "in a loop": ("for n in range(3):\n        assert answer == n * 0 + 3", 3),
+    "rows of a loop": ("for a, b in [(1, 3), (2, 4)]:\n        assert a + answer == b", 2),
+    "rows with a name": ("rows = {1: 3}\n    for a, b in rows.items():\n        assert a + answer == b", 2),
+    "behind a function": ("def f():\n        return 1\n    assert answer == f()", 1),
 }
 
 
@@ -77,7 +82,44 @@ def test_honest_work_fails_the_contradiction_of_what_it_passes(name: str) -> Non
     assert [outcome(flipped(source, seed), answer) for seed in range(5)] == [False] * 5
 
 
-def test_exceptions_are_expected_of_a_kind_that_nobody_raises() -> None:
+ALIKE = {
+    "an object": ("assert f() == Point(1, 2)", r"assert f\(\) == Point\(-?\d, -?\d\)"),
+    "a name": ("assert f() == g", r"assert f\(\) == \[g\]"),
+    "a named literal": ("w = [1, x]\n    assert f() == w", r"w = \[-?\d, x\]\n    assert f\(\) == w"),
+    "membership": ("assert f() in g", r"assert f\(\) not in g"),
+    "identity": ("assert f() is None", r"assert f\(\) is not None"),
+    "an order": ("assert 1 < f() <= 3", r"assert 1 (< f\(\) > 3|>= f\(\) <= 3)"),
+    "a tolerance": ("assert f() == approx(0.3, abs=1e-6)", r"approx\(\d\.\d+, abs=1e-06\)"),
+    "nothing": ("assert f() == []", r"assert f\(\) == \[\d\]"),
+    "one": ("assert f() == [7]", r"assert f\(\) == \[\d?\]"),
+    "a number": ("assert f() == 1234567.5", r"assert f\(\) == \d{7}\.5"),
+    "a builtin": (
+        "with raises(KeyError):\n        f()",
+        r"raises\((Value|Type|Index|Attribute|Runtime)Error\)",
+    ),
+    "any": ("with raises(Exception):\n        f()", r"raises\((ZeroDivision|Overflow|EOF|Import)Error\)"),
+    "its own": ("with raises(a.B):\n        f()", r"raises\((ZeroDivision|Overflow|EOF|Import)Error\)"),
+    "a call": (
+        "self.assertRaises(TypeError, f)",
+        r"self\.assertRaises\((Value|Key|Index|Attrib|Runt)\w+, f\)",
+    ),
+    "not the same": ("self.assertNotEqual(f(), 3)", r"self\.assertEqual\(f\(\), 3\)"),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_a_contradiction_reads_like_what_people_write(name: str) -> None:
+    """Code under test can read its tests: it must not see which of them are none."""
+    body, form = ALIKE[name]
+    source = f"def test_it():\n    {body}\n"
+    genuine = contradicted({"test_x.py": source.encode()}, {"test_x.py::test_it": (False,)}, random.Random(0))
+    for seed in range(20):
+        text = flipped(source, seed)
+        assert re.search(form, text)
+        assert text != genuine["test_x.py"].decode()
+
+
+def test_exceptions_are_expected_of_a_kind_that_is_not_raised() -> None:
     source = "def test_it():\n    with pytest.raises(ValueError):\n        answer()\n"
 
     def refuse() -> None:
@@ -112,6 +154,8 @@ def test_methods_that_assert_are_contradicted_too(call: str, changed: str) -> No
         "pass",
         "for x in f():\n        assert x",
         "if f():\n        assert f() == 3",
+        "for x in [1, 2]:\n        if f():\n            continue\n        assert f() == x",
+        "for x in []:\n        assert f() == x",
         "return\n    assert f() == 3",
         "f()",
     ],
@@ -119,6 +163,30 @@ def test_methods_that_assert_are_contradicted_too(call: str, changed: str) -> No
 def test_a_function_whose_assertions_may_not_be_reached_is_left_alone(body: str) -> None:
     source = f"def test_it():\n    {body}\n".encode()
     assert contradictable({"test_x.py": source}, ["test_x.py::test_it"]) == {}
+
+
+LOOSE = """def check(wanted):
+    assert answer == wanted
+
+def test_it():
+    check(3)
+"""
+
+
+def test_a_function_with_nothing_to_contradict_has_an_end_to_it() -> None:
+    function, files = "test_x.py::test_it", {"test_x.py": LOOSE.encode()}
+    assert (contradictable(files, [function]), with_an_end(files, [function])) == ({}, {function: 1})
+    genuine = contradicted(files, {function: (False,)}, random.Random(0))["test_x.py"].decode()
+    assert (outcome(genuine, 3), outcome(genuine, 4), outcome(flipped(LOOSE), 3)) == (True, False, False)
+    assert len(genuine.splitlines()) == len(flipped(LOOSE).splitlines())
+
+
+@pytest.mark.parametrize(
+    "body", ["return f()", "if f():\n        return\n    g()", "yield f()", "assert f()"]
+)
+def test_an_end_is_no_use_where_it_may_not_be_reached_or_something_better_is_there(body: str) -> None:
+    source = f"def test_it():\n    {body}\n".encode()
+    assert with_an_end({"test_x.py": source}, ["test_x.py::test_it"]) == {}
 
 
 ROWS = """import pytest

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lego_harness.errors import GraderError, SetupError
+from lego_harness.grading import grader as grader_module
 from lego_harness.grading.grader import Grader
+from lego_harness.grading.patch import GradedTree
 from lego_harness.grading.reference import Expected
 from lego_harness.grading.toolchain import toolchain
 from lego_harness.sandbox.base import (
     MAX_EXPORT_BYTES,
     MAX_EXPORT_FILES,
     ExecResult,
+    Phase,
+    Sandbox,
     SandboxBackend,
     SandboxSpec,
 )
@@ -140,6 +146,180 @@ async def test_a_test_that_cannot_be_run_alone_or_contradicted_punishes_nobody(
     grades = [await grader.grade(odd, {"calc.py": FIXED.encode()}) for _ in range(4)]
     assert [grade.reward for grade in grades] == [1.0] * 4
     assert (await grader.grade(odd, {"calc.py": BROKEN.encode()})).reward == 0
+
+
+HALF_EMPTY = """import calc
+
+def test_it():
+    assert calc.add(1, 2) == 3
+    assert all(calc.add(n, 0) == n for n in [])
+"""
+EQUAL = """class E:
+    def __eq__(self, other):
+        return True
+
+def add(a, b):
+    return E()
+"""
+
+
+async def test_a_cheat_that_was_caught_is_held_against_nobody_else(
+    backend: SandboxBackend, tmp_path: Path
+) -> None:
+    """One of the statements can be contradicted, of the other nothing can be told."""
+    odd = repair_task(tmp_path / "odd", **{"tests/test_hidden.py": HALF_EMPTY})
+    grader = Grader(backend, label=unique_label())
+    for _ in range(6):
+        await grader.grade(odd, {"calc.py": EQUAL.encode()})
+        assert (await grader.grade(odd, {"calc.py": FIXED.encode()})).reward == 1
+
+
+LOOSE = """import calc
+
+def check(a, b, wanted):
+    assert calc.add(a, b) == wanted
+
+def test_it():
+    check(1, 2, 3)
+"""
+FORGER = """
+import gc
+
+class Passes(dict):
+    def __setitem__(self, test, outcome):
+        super().__setitem__(test, outcome if test.startswith("..") else "passed")
+
+    def get(self, test, default=None):
+        return "incomplete"
+
+for record in [o for o in gc.get_objects() if type(o).__name__ == "Record"]:
+    record._outcomes = Passes(record._outcomes)
+"""
+
+
+async def test_forging_pays_nothing_where_the_tests_have_no_assertion_of_their_own(
+    backend: SandboxBackend, tmp_path: Path
+) -> None:
+    loose = repair_task(tmp_path / "loose", **{"tests/test_hidden.py": LOOSE})
+    grader = Grader(backend, label=unique_label())
+    assert (await grader.grade(loose, {"calc.py": (BROKEN + FORGER).encode()})).reward == 0
+    assert [(await grader.grade(loose, {"calc.py": FIXED.encode()})).reward for _ in range(3)] == [1, 1, 1]
+
+
+SUBTESTS = """import unittest
+import calc
+
+class TestAdd(unittest.TestCase):
+    def test_it(self):
+        for a, b, wanted in [(1, 2, 3), (5, -5, 0)]:
+            with self.subTest(a=a):
+                self.assertEqual(calc.add(a, b), wanted)
+"""
+
+
+async def test_subtests_are_part_of_their_test(backend: SandboxBackend, tmp_path: Path) -> None:
+    task = repair_task(tmp_path / "sub", **{"tests/test_hidden.py": SUBTESTS})
+    grader = Grader(backend, label=unique_label())
+    assert [(await grader.grade(task, {"calc.py": FIXED.encode()})).reward for _ in range(3)] == [1, 1, 1]
+    half = BROKEN.replace("a - b", "3")
+    assert [(await grader.grade(task, {"calc.py": text.encode()})).reward for text in (BROKEN, half)] == [
+        0,
+        0,
+    ]
+
+
+SINGLE = """import calc
+
+def test_it():
+    assert calc.add(1, 2) == 3
+"""
+GUESSER = """
+import gc, os
+
+class Guesses(dict):
+    def __setitem__(self, test, outcome):
+        guess = "passed" if "first" in os.environ else "failed"
+        super().__setitem__(test, outcome if test.startswith("..") else guess)
+
+    def get(self, test, default=None):
+        return "incomplete"
+
+if not os.path.exists("/tmp/asked"):
+    os.environ["first"] = "1"
+    open("/tmp/asked", "w").close()
+for record in [o for o in gc.get_objects() if type(o).__name__ == "Record"]:
+    record._outcomes = Guesses(record._outcomes)
+"""
+"""Says that everything passed in the first copy and failed in the second, which is right every second time."""
+
+
+class Counting:
+    """A backend that counts what is graded in it."""
+
+    cannot_hold: tuple[str, ...] = ()
+
+    def __init__(self, inner: SandboxBackend) -> None:
+        self._inner, self.name, self.count = inner, inner.name, 0
+
+    @contextlib.asynccontextmanager
+    async def open(self, spec: SandboxSpec) -> AsyncGenerator[Sandbox]:
+        self.count += spec.phase is Phase.GRADE
+        async with self._inner.open(spec) as sandbox:
+            yield sandbox
+
+
+async def test_what_passed_by_one_toss_of_a_coin_is_asked_again(
+    backend: SandboxBackend, tmp_path: Path
+) -> None:
+    single = repair_task(tmp_path / "single", **{"tests/test_hidden.py": SINGLE})
+    counting = Counting(backend)
+    grader = Grader(counting, label=unique_label())  # pyright: ignore[reportArgumentType]
+    assert (await grader.grade(single, {"calc.py": FIXED.encode()})).reward == 1
+    counting.count = 0
+    assert (await grader.grade(single, {"calc.py": FIXED.encode()})).reward == 1
+    assert counting.count == 4
+    guesses = [await grader.grade(single, {"calc.py": (BROKEN + GUESSER).encode()}) for _ in range(3)]
+    assert sum(grade.reward for grade in guesses) < 3
+
+
+class Slow:
+    """A backend on a machine that is suddenly too busy to finish any tests in time."""
+
+    cannot_hold: tuple[str, ...] = ()
+
+    def __init__(self, inner: SandboxBackend) -> None:
+        self._inner, self.name, self.is_busy = inner, inner.name, False
+
+    @contextlib.asynccontextmanager
+    async def open(self, spec: SandboxSpec) -> AsyncGenerator[Sandbox]:
+        async with self._inner.open(spec) as sandbox:
+            if self.is_busy and spec.phase is Phase.GRADE:
+                sandbox.exec = self._too_late  # type: ignore[method-assign]
+            yield sandbox
+
+    async def _too_late(self, argv: object, *, stdin: bytes, **options: object) -> ExecResult:
+        late = {"tests": {}, "messages": {}, "canaries": 0, "ending": "the tests ran into their time limit"}
+        nonces = [part[:32].decode() for part in stdin.split(b"0000000032")[1:]]
+        lines = [nonce + json.dumps(late) for nonce in nonces]
+        return _ended("\n".join(["lego-runner ready", *lines]))
+
+
+async def test_a_reference_that_did_not_come_to_its_end_excuses_no_cheat(
+    backend: SandboxBackend, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(backend)
+    grader = Grader(slow, label=unique_label())  # pyright: ignore[reportArgumentType]
+    equal = {**workspace_files(task), "calc.py": EQUAL.encode() + b"\ndef twice(a):\n    return E()\n"}
+    solved = grader_module.solved_tree
+
+    async def busy_from_now_on(*given: Any, **named: Any) -> GradedTree:
+        tree = await solved(*given, **named)
+        slow.is_busy = True
+        return tree
+
+    monkeypatch.setattr(grader_module, "solved_tree", busy_from_now_on)
+    with pytest.raises(GraderError, match="not judged now: the tests ran into their time limit"):
+        await grader.grade(task, equal)
 
 
 async def test_a_reference_that_does_not_pass_is_no_grade(backend: SandboxBackend, tmp_path: Path) -> None:

@@ -119,6 +119,23 @@ def test_an_honest_patch_is_not_named(source: bytes) -> None:
     assert audit(FIXED) == []
 
 
+def test_what_is_too_much_to_be_looked_at_is_named() -> None:
+    """Else a cheat would only have to be long."""
+    cheat = b"import _pytest\n" + FIXED
+    assert audit(cheat + b"#" * 500_000) == ["calc.py: too much of it to be looked at"]
+    many = {f"a{number:02}.py": b"x = 1\n" + b"#" * 400_000 for number in range(12)}
+    found = [finding.detail for finding in patch_findings(BEFORE, {**BEFORE, **many, "calc.py": cheat})]
+    assert found[-1] == "calc.py: too much of it to be looked at"
+
+
+def test_many_words_and_deep_functions_are_read_once() -> None:
+    """These take hours where each word, or each function, is a reason to look at all the others."""
+    assert kinds("git " * 30_000 + "reflog") == ["git_probe"]
+    depth = 90
+    nested = "".join(f"{' ' * level}def f{level}():\n" for level in range(depth))
+    assert audit((nested + f"{' ' * depth}x = 1\n" * 4_000).encode()) == []
+
+
 def test_what_was_there_before_and_what_is_a_test_is_not_named() -> None:
     assert audit(b"import ctypes\nx = 1\n", "old.py") == []
     assert audit(b"import pytest\n", "tests/test_new.py") == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lego_harness.grading.opposed import Opposed, opposed
+from lego_harness.grading.opposed import MAX_FUNCTIONS, Opposed, Ruling, opposed
 from lego_harness.grading.runner import CANARIES
 from lego_harness.grading.trial import Verdict
 
@@ -21,7 +21,11 @@ def verdict(ending: str = "complete", **tests: str) -> Verdict:
 
 def pair(**flips: bool) -> Opposed:
     parts = {f"test_x.py::{name}": (flip,) for name, flip in flips.items()}
-    return Opposed(folders=(), targets=(), flips=parts)
+    return made(parts)
+
+
+def made(flips: dict[str, tuple[bool, ...]]) -> Opposed:
+    return Opposed(folder=Path(), second={}, targets=("/a", "/b"), flips=flips)
 
 
 def test_each_function_is_judged_where_it_was_genuine() -> None:
@@ -60,7 +64,7 @@ def test_rows_are_matched_by_their_order_since_a_changed_row_changes_its_id() ->
     flips = {F: (True, False)}
     first = verdict(**{"test_f[1-9]": "failed", "test_f[2-4]": "passed"})
     second = verdict(**{"test_f[1-1]": "passed", "test_f[2-5]": "failed"})
-    ruling = Opposed(folders=(), targets=(), flips=flips).ruling([first, second])
+    ruling = made(flips).ruling([first, second])
     assert ruling.verdict.tests == {f"{F}[1-1]": "passed", f"{F}[2-4]": "passed"}
     assert ruling.held == ()
 
@@ -70,8 +74,8 @@ def test_guessing_which_copy_is_genuine_fails_for_every_fixed_guess(tmp_path: Pa
     (tmp_path / "test_x.py").write_text("def test_f():\n    assert f() == 3\n")
     seen: set[bool] = set()
     for seed in range(20):
-        with opposed(tmp_path, {F: 1}, random.Random(seed)) as draw:
-            texts = [(folder / "test_x.py").read_text() for folder in draw.folders]
+        with opposed(tmp_path, {F: 1}, dice=random.Random(seed)) as draw:
+            texts = [(draw.folder / "test_x.py").read_text(), draw.second["test_x.py"]]
             assert sorted("== 3" in text for text in texts) == [False, True]
             assert ("== 3" in texts[0]) == (draw.flips[F] == (False,))
             ruling = draw.ruling([verdict(test_f="passed"), verdict(test_f="failed")])
@@ -84,7 +88,39 @@ def test_what_is_not_contradicted_is_the_same_in_both_copies_and_readable_by_any
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "x.json").write_text("{}")
     with opposed(tmp_path, {F: 1}) as draw:
-        for folder in draw.folders:
-            assert (folder / "data" / "x.json").read_text() == "{}"
-            assert (folder / "data" / "x.json").stat().st_mode & 0o444 == 0o444
-    assert not any(folder.exists() for folder in draw.folders)
+        shared = draw.folder / "data" / "x.json"
+        assert (shared.read_text(), shared.stat().st_mode & 0o444) == ("{}", 0o444)
+        assert list(draw.second) == ["test_x.py"]
+    assert not draw.folder.exists()
+
+
+def test_the_second_copy_is_shown_to_nobody_before_the_first_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "test_x.py").write_text("def test_f():\n    assert f() == 3\n")
+    with opposed(tmp_path, {F: 1}) as draw:
+        first, second = draw.jobs(1.0)
+        assert draw.mounts == {first.tests: draw.folder}
+        assert not first.changed
+    assert (second.tests, second.model, second.changed) == (draw.targets[1], first.tests, draw.second)
+
+
+def test_asked_again_only_what_is_contradicted_is_run_and_each_failure_is_looked_at() -> None:
+    (first, second) = made({F: (False,), G: (True,)}).jobs(1.0, again=True)
+    assert first.select == second.select == (F, G)
+    ruling = Ruling(verdict=verdict(test_f="failed", test_g="passed"))
+    assert made({F: (False,), G: (True,)}).doubtful(ruling, [F, G]) == set()
+    assert made({F: (False,), G: (True,)}).doubtful(ruling, [F, G], again=True) == {F}
+
+
+def test_nobody_knows_beforehand_which_functions_are_contradicted(tmp_path: Path) -> None:
+    """Else a forger would do the first ones honestly, and the rest not at all."""
+    names = [f"test_{letter}" for letter in "abcdefghijklmnopqrstuvwx"]
+    (tmp_path / "test_x.py").write_text("".join(f"def {n}():\n    assert f() == 3\n" for n in names))
+    fixed, kept = ({f"test_x.py::{name}": 1 for name in half} for half in (names[:12], names[12:]))
+    seen: set[str] = set()
+    for seed in range(40):
+        with opposed(tmp_path, fixed, kept, dice=random.Random(seed)) as draw:
+            assert len(draw.flips) == MAX_FUNCTIONS
+            seen |= draw.flips.keys()
+    assert seen == fixed.keys()
+    with opposed(tmp_path, {F: 1}, kept) as draw:
+        assert F in draw.flips

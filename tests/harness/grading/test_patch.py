@@ -50,6 +50,15 @@ def is_possible(tree: dict[str, bytes]) -> bool:
     return not any(path.startswith(f"{other}/") for path in tree for other in tree)
 
 
+def test_many_files_and_a_key_of_many_parts_are_no_work() -> None:
+    """These take minutes where every file is compared with every other, and hours where the key is parsed."""
+    many = {f"new/{number}": b"" for number in range(20_000)}
+    assert graded_tree(BEFORE, {**BEFORE, **many}).files == {**BEFORE, **many}
+    dotted = b"[tool.black]\n" + b".".join([b"a"] * 200_000) + b" = 1\n"
+    tree = graded_tree(BEFORE, {**BEFORE, "pyproject.toml": dotted})
+    assert tree.reverted == ("pyproject.toml (test runner configuration)",)
+
+
 @pytest.mark.parametrize("path", REVERTED)
 def test_a_test_side_change_is_reverted_and_named(path: str) -> None:
     tree = graded_tree(BEFORE, {**BEFORE, path: b"evil"})

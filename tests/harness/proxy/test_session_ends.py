@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lego_harness.errors import EngineError
+from lego_harness.errors import EngineError, UsageError
 from lego_harness.proxy.render import Renderer
 from lego_harness.types import Budget, GenerateRequest, Generation, Sampling, StopReason
 from tests.support.conversation import Talk
@@ -195,6 +195,35 @@ async def test_a_failed_engine_ends_the_rollout_and_keeps_its_turns(talk: Begin,
     capture = t.session.close()
     assert (capture.stop, capture.error) == (StopReason.FAILED_ENGINE, "engine: no answer for 120 s")
     assert len(capture.turns) == 1
+
+
+def refuse_openings(_: Renderer, messages: object, tools: object) -> list[int]:
+    raise UsageError("the model's chat template refuses this conversation: no question")
+
+
+async def test_a_first_conversation_that_the_template_refuses_ends_the_rollout(
+    talk: Begin, renderer: Renderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    t = await talk(ScriptedEngine(renderer, []))
+    monkeypatch.setattr(Renderer, "render_opening", refuse_openings)
+    assert (await t.post())[0] == 400
+    capture = t.session.close()
+    assert (capture.stop, "no question" in capture.error) == (StopReason.FAILED_ALIGNMENT, True)
+
+
+async def test_another_conversation_that_the_template_refuses_ends_nothing(
+    talk: Begin, renderer: Renderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that has lost could begin one, and be done again instead of earning nothing."""
+    t = await talk(ScriptedEngine(renderer, [LS, DONE]))
+    await t.tool_turn()
+    with monkeypatch.context() as patch:
+        patch.setattr(Renderer, "render_opening", refuse_openings)
+        status, answer = await t.post(messages=[{"role": "system", "content": "x"}])
+    assert (status, "no question" in str(answer)) == (400, True)
+    assert (await t.turn())["content"] == "Done."
+    capture = t.session.close()
+    assert (capture.stop, capture.error, len(capture.turns)) == (None, "", 2)
 
 
 async def test_a_fault_of_the_proxy_ends_the_rollout_without_a_5xx(talk: Begin, renderer: Renderer) -> None:

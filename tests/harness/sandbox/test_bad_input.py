@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from lego_harness.errors import SetupError
-from lego_harness.sandbox.base import MAX_EXPORT_FILES, Limits, SandboxBackend, SandboxSpec
+from lego_harness.sandbox.base import MAX_EXPORT_BYTES, MAX_EXPORT_FILES, Limits, SandboxBackend, SandboxSpec
 from tests.support.sandboxes import Sleeper, backend_called
 
 Spec = Callable[..., SandboxSpec]
@@ -104,3 +104,40 @@ async def test_devices_and_setuid_files_do_not_leave_the_sandbox_nor_act_in_it(
         "-rf": b"y",
         "tab\there": b"z",
     }
+
+
+async def test_what_tools_cache_does_not_use_up_the_bounds_of_an_export(
+    backend: SandboxBackend, spec: Spec
+) -> None:
+    """A type checker leaves more than any honest work is."""
+    script = "mkdir -p p/.mypy_cache/x && echo y > p/y && head -c 70M /dev/zero > p/.mypy_cache/x/huge"
+    async with backend.open(spec()) as sandbox:
+        assert (await sandbox.exec(["sh", "-c", script], timeout_s=60)).exit_code == 0
+        assert await sandbox.export() == {"a.txt": b"hello\n", "p/y": b"y\n"}
+
+
+@pytest.mark.parametrize(("name", "depth"), [("a", 3000), ("long" * 50, 30)], ids=["deep", "long"])
+async def test_what_lies_deeper_than_any_path_is_left_out_and_goes_with_the_sandbox(
+    backend: SandboxBackend, spec: Spec, label: str, name: str, depth: int
+) -> None:
+    """An agent goes there step by step."""
+    nest = f"import os\nfor _ in range({depth}):\n  os.mkdir({name!r}); os.chdir({name!r})\nopen('x', 'w').close()"
+    async with backend.open(spec()) as sandbox:
+        made = await sandbox.exec(["python3", "-c", nest], timeout_s=60)
+        assert made.exit_code == 0, made.stderr
+        assert await sandbox.export() == {"a.txt": b"hello\n"}
+    assert await backend.standing(label) == []
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+async def test_a_tree_that_takes_for_ever_to_pack_is_cut(docker: SandboxBackend, spec: Spec) -> None:
+    """Thirty thousand folders in each other: their names alone are a gigabyte."""
+    nest = "import os\nfor _ in range(30_000):\n  os.mkdir('a'); os.chdir('a')"
+    async with docker.open(spec()) as sandbox:
+        made = await sandbox.exec(["python3", "-c", nest], timeout_s=120)
+        assert made.exit_code == 0, made.stderr
+        assert (await sandbox.exec(["truncate", "-s", "1T", "huge"], timeout_s=60)).exit_code == 0
+        exported = await sandbox.export()
+    assert exported.keys() <= {"a.txt", "huge"}
+    assert len(exported["huge"]) > MAX_EXPORT_BYTES - 10

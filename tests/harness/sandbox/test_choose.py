@@ -26,6 +26,9 @@ async def main():
         script = "id -u; whoami; cat a; chmod 000 a; unshare -Ur true; kill -9 1; grep -c CapEff:.0000000000000000 /proc/self/status"
         result = await sandbox.exec(["bash", "-c", script], timeout_s=20)
         print(result.stdout.split(), await sandbox.export())
+        script = "head -c 6 /proc/1/fd/0; echo told > /proc/1/fd/1; cat; echo done; exit 3"
+        result = await sandbox.exec(["bash", "-c", script], timeout_s=20, stdin=b"secret")
+        print(result.stdout.split(), result.exit_code)
 
 asyncio.run(main())
 """
@@ -91,4 +94,6 @@ def test_an_unprivileged_user_gets_the_same_sandboxes(tmp_path: Path) -> None:
         )
     finally:
         shutil.rmtree(shared)
-    assert done.stdout == "['1000', 'agent', '1', '1'] {'a': b'1\\n'}\n", done.stderr
+    first, second = done.stdout.splitlines() or ("", done.stderr)
+    assert first == "['1000', 'agent', '1', '1'] {'a': b'1\\n'}", done.stderr
+    assert second == "['secretdone'] 3", "process 1 has the uid of what runs, and must not hold its streams"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from lego_harness.errors import SetupError
 from lego_harness.sandbox.base import PROXY_SOCKET, Mount, Phase, SandboxBackend, SandboxSpec
+from tests.support.sandboxes import backend_called
 
 Spec = Callable[..., SandboxSpec]
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -51,6 +53,14 @@ async def test_the_hosts_home_and_repository_are_not_there(
     async with backend.open(spec()) as sandbox:
         result = await sandbox.exec(["python3", "-c", script], timeout_s=20)
     assert result.stdout == "[]\n"
+
+
+@pytest.mark.skipif(sys.base_prefix.startswith("/usr"), reason="this Python's packages are the system's own")
+async def test_packages_of_the_hosts_other_pythons_are_not_there(spec: Spec) -> None:
+    script = "import pathlib; print([p for d in pathlib.Path('/usr').glob('lib/python3*/*-packages') for p in d.iterdir()])"
+    async with backend_called("bubblewrap").open(spec()) as sandbox:
+        result = await sandbox.exec(["python3", "-c", script], timeout_s=60)
+    assert result.stdout == "[]\n", result.stderr
 
 
 async def test_host_paths_cannot_be_written(backend: SandboxBackend, spec: Spec, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ async def test_set_up_sees_the_version_for_the_agent_for_the_reference_and_untou
     task, backend = versioned_task(tmp_path / "t"), BubblewrapBackend()
     for tree in (
         await prepared_tree(task, backend, label=unique_label()),
-        await solved_tree(task, backend, label=unique_label()),
+        (await solved_tree(task, backend, label=unique_label())).files,
     ):
         assert tree["VERSION"] == b"v1.2\n"
         assert not any(path.startswith(".git/") for path in tree)

@@ -8,7 +8,7 @@ import pytest
 
 from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.tasks.proof import prove
-from tests.support.repair_task import FIXED, repair_task
+from tests.support.repair_task import BROKEN, FILES, FIXED, repair_task
 from tests.support.sandboxes import BACKENDS, backend_called
 
 
@@ -38,6 +38,32 @@ async def test_every_task_gets_its_own_verdict(backend: SandboxBackend, tmp_path
     assert "exit 3: gone wrong" in reasons[2]
     assert "solve.sh is missing" in reasons[3]
     assert "pass before anything was repaired" in reasons[4]
+
+
+async def test_a_task_whose_solution_needs_what_is_reverted_of_an_agents_is_refused(
+    backend: SandboxBackend, tmp_path: Path
+) -> None:
+    """Else everybody who repairs it in the same way earns nothing."""
+    needs = "cp /solution/fixed.py testing/calc.py\n"
+    helped = {
+        "solution/solve.sh": needs,
+        "solution/fixed.py": FIXED,
+        "environment/repo/testing/__init__.py": "",
+    }
+    moved = {
+        "environment/repo/calc.py": "from testing.calc import add, twice\n",
+        "environment/repo/testing/calc.py": BROKEN,
+    }
+    extra = {"solution/solve.sh": FILES["solution/solve.sh"] + "touch conftest.py tests/test_more.py\n"}
+    tasks = [
+        repair_task(tmp_path / "needed", **helped, **moved),
+        repair_task(tmp_path / "not_needed", **extra),
+    ]
+    proofs = await prove(tasks, backend)
+    assert [proof.holds for proof in proofs] == [False, True]
+    assert proofs[0].reason.endswith(
+        "reverted of the reference, as of an agent's work: testing/calc.py (test file)"
+    )
 
 
 async def test_a_proof_is_remembered_until_the_task_changes(backend: SandboxBackend, tmp_path: Path) -> None:
