@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -103,14 +104,15 @@ async def test_a_crowd_that_no_harness_has_is_refused_and_costs_nothing(
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("item", ["1", "{}", '{"role":"user","content":[1,1,1]}'])
+@pytest.mark.parametrize("item", ["1,", "{},", '{"role":"user","content":[1,1,1,1,1]},'])
 async def test_a_body_of_more_values_than_a_conversation_has_is_refused_unread(
     path: str, item: str, serve: Serve, renderer: Renderer
 ) -> None:
     session = opened(await serve(ScriptedEngine(renderer, [DONE])))
-    raw = f'{{"{PATHS[path]}":[{",".join([item] * (MAX_PARTS + 1))}]}}'
+    items = item * (MAX_PARTS // item.count(",") + 1)
+    raw = f'{{"{PATHS[path]}":[{items[:-1]}]}}'.encode()
     async with aiohttp.ClientSession() as http:
-        async with http.post(session.endpoint.host_url + path, data=raw.encode()) as answer:
+        async with http.post(session.endpoint.host_url + path, data=io.BytesIO(raw)) as answer:
             assert answer.status == 413
             assert "values" in (await answer.json())["error"]["message"]
         assert (await post(http, session, asking("x")))[0] == 200
