@@ -112,8 +112,6 @@ def _odd() -> list[Replica]:
         _fine("always-truncated", rise(0.2, 0.5, 30), 120, symptoms={"truncated": flat(0.97)}),
         _fine("always-or-never", flat(0.27), 200, groups=2, solvable=0.9),
         _fine("always-or-never-4", flat(0.27), 200, groups=4, solvable=0.9),
-        _fine("seldom-or-never", flat(0.12), 200, groups=2, solvable=0.9),
-        _fine("seldom-or-never-4", flat(0.1), 200, groups=4, solvable=0.95),
         _fine("half-without-variance", rise(0.2, 0.5, 30), 120, groups=8, spread=0.4),
         _fine(
             "always-truncated-dip",

@@ -121,7 +121,7 @@ def _as_sign(breach: invariants.Breach) -> Sign:
 
 
 def _drop(series: Series) -> Iterator[Finding]:
-    drop = robust_drop(series.values("reward"), series.values("graded"), series.values("groups"))
+    drop = robust_drop(series.values("reward"), series.values("graded"))
     if drop is not None:
         text = (
             f"the reward fell from {drop.peak:.3g} to {drop.level:.3g}, {drop.sigmas:.3g} standard deviations"

@@ -10,9 +10,7 @@ Pure functions. A drop needs all of these, because each alone cries wolf on some
 Six, because the peak is the luckiest of many windows: sixteen rollouts a step at 5 % pass four. The peak is the
 largest running median of 15 (5 at the beginning) before those 15 steps, so that one lucky step
 is no peak. Noise is measured on the raw curve with its autocorrelation, and never taken for less than
-what so many coin flips have, nor than a coin for each group: where tasks are solved always or never, few groups
-make a curve of few jumps, whose luckiest stretch is far above its luckless ones. Rates on the corpus:
-`lego_core/health/README.md`.
+what so many coin flips have. Rates on the corpus: `lego_core/health/README.md`.
 """
 
 from __future__ import annotations
@@ -58,9 +56,8 @@ def peak_of(values: Floats) -> float | None:
     return float(medians.max()) if len(medians) else None
 
 
-def robust_drop(rewards: Floats, graded: Floats, groups: Floats) -> Drop | None:
-    """The drop a curve `[n]` ends in, or None. `graded` `[n]` rollouts behind each mean, of `groups` `[n]` tasks (NaN
-    where nobody counted them).
+def robust_drop(rewards: Floats, graded: Floats) -> Drop | None:
+    """The drop a curve `[n]` ends in, or None. `graded` `[n]` rollouts behind each mean.
 
     Points that are NaN do not count; neither do those with less than half of the usual rollouts behind
     them: what survives a failing infrastructure is no sample of the policy.
@@ -81,8 +78,7 @@ def robust_drop(rewards: Floats, graded: Floats, groups: Floats) -> Drop | None:
     level = float(recent.mean())
     if is_low.sum() < LOW_STEPS or np.median(recent[-RECENT:]) >= LOW * peak or level >= DEEP * peak:
         return None
-    coins = max(ALIKE * _coins(peak, graded[index], 1.0), _coins(peak, groups[index], math.inf))
-    sigmas = (peak - level) / max(_sd(history, coins, len(recent)), 1e-12)
+    sigmas = (peak - level) / max(_sd(history, peak, graded[index], len(recent)), 1e-12)
     if sigmas < (SIGMAS if len(history) >= SHORT else SIGMAS_SHORT):
         return None
     return Drop(peak=peak, level=level, sigmas=min(sigmas, 1e6), start=int(index[_start(values, peak)]))
@@ -94,14 +90,11 @@ def _is_usable(rewards: Floats, graded: Floats) -> NDArray[np.bool_]:
     return np.isfinite(rewards) & ~(graded < usual / 2)
 
 
-def _coins(peak: float, counts: Floats, unknown: float) -> float:
-    """Standard deviation of the mean of as many coins as there usually are, `unknown` where nobody counted."""
-    known = counts[counts > 0]
-    return math.sqrt(max(peak * (1 - peak), 0.0) / (float(np.median(known)) if len(known) else unknown))
-
-
-def _sd(history: Floats, coins: float, count: int) -> float:
+def _sd(history: Floats, peak: float, graded: Floats, count: int) -> float:
     sd, phi = noise_of(history)
+    known = graded[np.isfinite(graded)]
+    num_coins = float(np.median(known)) if len(known) else 1.0
+    coins = ALIKE * math.sqrt(max(peak * (1 - peak), 0.0) / max(num_coins, 1.0))
     return sd_of_mean(max(sd, coins), phi, count)
 
 
