@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -299,7 +300,7 @@ class Slow:
 
     async def _too_late(self, argv: object, *, stdin: bytes, **options: object) -> ExecResult:
         late = {"tests": {}, "messages": {}, "canaries": 0, "ending": "the tests ran into their time limit"}
-        nonces = [part[:32].decode() for part in stdin.split(b"0000000032")[1:]]
+        nonces = [nonce.decode() for nonce in re.findall(rb"0000000032([0-9a-f]{32})", stdin)]
         lines = [nonce + json.dumps(late) for nonce in nonces]
         return _ended("\n".join(["lego-runner ready", *lines]))
 
