@@ -3,7 +3,7 @@ PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest
 # On all cores in the order of collection, which puts tests with real parts last (tests/conftest.py).
 PARALLEL := -n auto --dist loadgroup --no-loadscope-reorder --max-worker-restart 1
 
-.PHONY: setup quickstart test check lint soak clean
+.PHONY: setup quickstart test check fast lint soak clean
 
 setup: ## .venv with pinned packages, sandbox, default harness
 	@scripts/setup.sh
@@ -14,8 +14,11 @@ quickstart: setup ## train the tiny policy until it visibly learns
 test: setup ## everything but soak and gpu; docker tests where an engine answers
 	@$(PYTEST) $(PARALLEL) -m "not soak and not gpu" $(ARGS)
 
-check: lint ## five minutes at most: lint, types, contracts, fast tests
-	@$(PYTEST) $(PARALLEL) -m "not slow and not docker and not soak and not gpu" $(ARGS)
+check: ## five minutes at most: lint, types, contracts, fast tests
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint fast
+
+fast: setup
+	@$(PYTEST) $(PARALLEL) -m "not long and not slow and not docker and not soak and not gpu" $(ARGS)
 
 lint: setup
 	@.venv/bin/ruff check .

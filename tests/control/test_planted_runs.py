@@ -9,6 +9,8 @@ import pytest
 
 from lego_control.cli import main
 
+pytestmark = pytest.mark.long
+
 PLANTED = {
     "healthy": ("healthy", set[str]()),
     "environment-failure": ("watch", {"ungraded/above"}),

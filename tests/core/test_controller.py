@@ -50,6 +50,7 @@ async def test_a_finished_run_that_is_resumed_does_nothing(tmp_path: Path) -> No
     assert _reader(tmp_path).trajectory_index() == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("max_staleness", [0, 2])
 def test_no_rollout_is_trained_twice_or_lost_when_the_process_is_killed_at_random_points(
     tmp_path: Path, max_staleness: int

@@ -26,6 +26,8 @@ from lego_tui.tail_lines import news
 from tests.support.runs import recipe, step, trajectory, write_run
 from tests.support.watching import Watched, watched
 
+pytestmark = pytest.mark.long
+
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x1b]52;c;cm0gLXJm\x07\x9b31m\rgone\x08\x00"
 TURNED = "safe \u202etxt.exe\u202c \u2066hidden\u2069 שלום עולם \u200b\u200dzero"
 PAGES = "1234567"

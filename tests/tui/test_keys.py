@@ -14,6 +14,8 @@ from lego_tui.palette import THEMES
 from tests.support.runs import recipe, step
 from tests.support.watching import watched
 
+pytestmark = pytest.mark.long
+
 
 async def test_numbers_lead_to_screens_and_escape_back(demo: Path) -> None:
     async with watched(demo) as hand:

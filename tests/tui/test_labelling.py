@@ -12,6 +12,8 @@ from lego_core.store.labels import MAX_NOTE, read_labels
 from tests.support.runs import write_run
 from tests.support.watching import watched
 
+pytestmark = pytest.mark.long
+
 ROLLOUT = "s00002.g00.r0"
 
 

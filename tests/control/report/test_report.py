@@ -18,6 +18,8 @@ from lego_core.store import RunWriter
 from lego_harness.types import Finding, FindingKind, Grade
 from tests.support.runs import heldout, recipe, step, trajectory, write_run
 
+pytestmark = pytest.mark.long
+
 Said = pytest.CaptureFixture[str]
 HOSTILE = "</pre><script>alert(1)</script> | `x` \x1b[2J \u202e $\\frac{$ &lt; \ud800"
 

@@ -136,6 +136,7 @@ print(whole, len(list(out.glob(".partial-*"))))
 """
 
 
+@pytest.mark.long
 def test_a_kill_at_any_point_leaves_only_whole_checkpoints(model_dir, tmp_path):
     out = tmp_path / "checkpoints"
     out.mkdir()

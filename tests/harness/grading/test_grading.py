@@ -33,6 +33,8 @@ from tests.harness.grading.cheats import CHEATS, left_behind
 from tests.support.repair_task import BROKEN, FIXED, repair_task
 from tests.support.sandboxes import unique_label
 
+pytestmark = pytest.mark.long
+
 IDS = ("test_hidden.py::test_add[1-2]", "test_hidden.py::test_add[5--5]", "test_hidden.py::test_twice")
 
 

@@ -21,6 +21,8 @@ from lego_harness.types import Task
 from tests.support.repair_task import FIXED, TESTS, repair_task
 from tests.support.sandboxes import unique_label
 
+pytestmark = pytest.mark.long
+
 ADD = ["test_hidden.py::test_add[1-2]", "test_hidden.py::test_add[5--5]"]
 TWICE = "test_hidden.py::test_twice"
 FLAKY = TESTS + "\n\ndef test_somebody_elses():\n    assert False\n"

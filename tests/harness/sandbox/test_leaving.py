@@ -53,6 +53,7 @@ import socket; socket.socket(socket.AF_UNIX).bind('sock')"
     }
 
 
+@pytest.mark.long
 async def test_an_export_stops_just_past_its_bounds(backend: SandboxBackend, spec: Spec) -> None:
     async with backend.open(spec(limits=Limits(disk_mb=512))) as sandbox:
         await sandbox.exec(["truncate", "-s", f"{MAX_EXPORT_BYTES + 10**6}", "huge"], timeout_s=20)

@@ -24,6 +24,8 @@ from lego_harness.types import Task
 from tests.support.repair_task import FIXED, TESTS, write_files
 from tests.support.sandboxes import BACKENDS, backend_called, unique_label
 
+pytestmark = pytest.mark.long
+
 CHEATS = {cheat.name: cheat for cheat in all_cheats()}
 VERSIONED = "set -e\ngit describe --tags > VERSION\ngit status --short\n"
 """What setuptools_scm, hatch-vcs and versioneer ask for."""

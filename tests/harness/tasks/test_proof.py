@@ -11,6 +11,8 @@ from lego_harness.tasks.proof import prove
 from tests.support.repair_task import BROKEN, FILES, FIXED, repair_task
 from tests.support.sandboxes import BACKENDS, backend_called
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(params=BACKENDS)
 def backend(
