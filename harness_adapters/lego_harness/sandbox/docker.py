@@ -66,7 +66,7 @@ pack() {{ tar --create --sparse --hard-dereference --one-file-system --file=- "$
     pack .
   fi
   echo {_PACKED.decode().strip()} >&2
-}} | head -c {MAX_EXPORT_BYTES + _TAR_OVERHEAD}"""
+}} | if command -v head >/dev/null; then head -c {MAX_EXPORT_BYTES + _TAR_OVERHEAD}; else cat; fi"""
 """Files alone, no longer than an export can be, nor slower: an agent that leaves a tree without an end, or a file of
 a terabyte where holes are not told, would make a failure of ours out of its own. It says when it had room to the end."""
 
