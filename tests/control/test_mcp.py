@@ -337,7 +337,7 @@ async def test_a_person_may_take_their_time_while_the_run_goes_on(living: RunWri
         for number in (1, 2):
             arguments = {"run": root.name, "reason": "the curve is flat"}
             result = await client.call_tool("run_stop", arguments)
-            assert result.structured_content["state"] == "requested"  # type: ignore[index]
+            assert result.structured_content["state"] == "requested"  # type: ignore[index] None fails, too
             assert len(asked) == len(requests(root)) == number
     assert [f"step {number} of" in text for number, text in enumerate(asked, 1)] == [True, True]
 
@@ -364,7 +364,7 @@ async def test_a_person_is_told_by_which_recipe_and_with_which_changes_a_run_is_
         changes = ["train.learning_rate=0.5", "run.name=mine\u202e", "run.name=mine"]
         arguments = {"recipe": "mine.toml", "reason": "to see", "overrides": changes}
         result = await client.call_tool("run_start", arguments)
-    assert result.structured_content["state"] == "declined"  # type: ignore[index]
+    assert result.structured_content["state"] == "declined"  # type: ignore[index] None fails, too
     assert "by mine.toml with its changes train.learning_rate=0.5; run.name=mine; run.name=mine." in asked[0]
 
 

@@ -276,7 +276,7 @@ async def test_what_passed_by_one_toss_of_a_coin_is_asked_again(
 ) -> None:
     single = repair_task(tmp_path / "single", **{"tests/test_hidden.py": SINGLE})
     counting = Counting(backend)
-    grader = Grader(counting, label=unique_label())  # pyright: ignore[reportArgumentType]
+    grader = Grader(counting, label=unique_label())  # pyright: ignore[reportArgumentType] the parts that grading uses
     assert (await grader.grade(single, {"calc.py": FIXED.encode()})).reward == 1
     counting.count = 0
     assert (await grader.grade(single, {"calc.py": FIXED.encode()})).reward == 1
@@ -297,7 +297,7 @@ class Slow:
     async def open(self, spec: SandboxSpec) -> AsyncGenerator[Sandbox]:
         async with self._inner.open(spec) as sandbox:
             if self.is_busy and spec.phase is Phase.GRADE:
-                sandbox.exec = self._too_late  # type: ignore[method-assign]
+                sandbox.exec = self._too_late  # type: ignore[method-assign] of this sandbox alone
             yield sandbox
 
     async def _too_late(self, argv: object, *, stdin: bytes, **options: object) -> ExecResult:
@@ -311,7 +311,7 @@ async def test_a_reference_that_did_not_come_to_its_end_excuses_no_cheat(
     backend: SandboxBackend, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = Slow(backend)
-    grader = Grader(slow, label=unique_label())  # pyright: ignore[reportArgumentType]
+    grader = Grader(slow, label=unique_label())  # pyright: ignore[reportArgumentType] the parts that grading uses
     equal = {**workspace_files(task), "calc.py": EQUAL.encode() + b"\ndef twice(a):\n    return E()\n"}
     solved = grader_module.solved_tree
 

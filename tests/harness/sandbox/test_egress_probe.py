@@ -18,7 +18,7 @@ def many_open_files() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with ExitStack() as files:
-        while files.enter_context(open("/dev/null")).fileno() < 1024:  # noqa: PTH123
+        while files.enter_context(open("/dev/null")).fileno() < 1024:  # noqa: PTH123 a device, not a file to read
             pass
         yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
