@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
 import uuid
 from pathlib import Path
+from typing import Self
 
 import pytest
 
+from lego_harness.sandbox import ownership
 from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.sandbox.choose import choose_backend
 from tests.support.processes import Watch
@@ -33,6 +36,27 @@ def guards_of(pid: int) -> list[int]:
                 owner = (process / "environ").read_text().partition("LEGO_OWNED=")[2].partition("\0")[0]
                 found += [int(process.name)] if owner.split("/")[2:3] == [str(pid)] else []
     return found
+
+
+class Maker:
+    """Somebody who made a sandbox and can be ended at will. What he made is taken by whoever reaps once he has
+    ended, any worker that starts on this machine included, so a test ends him just before it looks."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(["sleep", "infinity"])
+        boot, namespace, _, _ = ownership.me().split("/")
+        stat = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        self.signature = f"{boot}/{namespace}/{self._process.pid}/{stat[19]}"
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
 
 class Sleeper:

@@ -21,7 +21,7 @@ from lego_harness.sandbox.base import Limits, Phase, SandboxSpec
 from lego_harness.sandbox.docker import DockerBackend
 from tests.harness.sandbox.test_leaving import OPENS_AND_WAITS
 from tests.support.processes import descendants
-from tests.support.sandboxes import Sleeper
+from tests.support.sandboxes import Maker, Sleeper
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 Spec = Callable[..., SandboxSpec]
@@ -94,24 +94,12 @@ async def test_containers_that_a_killed_process_had_only_prepared_go_too(
 async def test_reaping_every_run_touches_neither_the_living_nor_the_foreign(
     docker: DockerBackend, spec: Spec, label: str, foreign: str
 ) -> None:
-    abandoned = f"abandoned-{label}"
-    labels = ["--label=lego.run=other-run", "--label=lego.owner=another-boot/pid:[1]/1/1"]
-    engine(
-        [
-            "run",
-            "--detach",
-            "--network=none",
-            *labels,
-            f"--name={abandoned}",
-            docker_engine.default_image(),
-            "sleep",
-            "600",
-        ]
-    )
     async with docker.open(spec()) as living:
-        assert await docker.reap() >= 1
-        assert (await living.exec(["cat", "a.txt"], timeout_s=20)).stdout == "hello\n"
+        with Maker() as maker:
+            abandoned = made_by(maker, "other-run")
+        await docker.reap()
         assert docker_engine.state(abandoned) is None
+        assert (await living.exec(["cat", "a.txt"], timeout_s=20)).stdout == "hello\n"
         state = docker_engine.state(foreign)
         assert state is not None
         assert state.is_running
@@ -120,9 +108,9 @@ async def test_reaping_every_run_touches_neither_the_living_nor_the_foreign(
 async def test_people_see_and_remove_what_nobody_owns(
     docker: DockerBackend, spec: Spec, label: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    labels = [f"--label=lego.run={label}", "--label=lego.owner=another-boot/pid:[1]/1/1"]
-    engine(["run", "--detach", "--network=none", *labels, docker_engine.default_image(), "sleep", "600"])
     async with docker.open(spec()):
+        with Maker() as maker:
+            made_by(maker, label)
         command = ["sandbox", "ls", "--sandbox", "docker", "--run", label, "--json"]
         assert await asyncio.to_thread(main, command) == 0
         listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -130,6 +118,14 @@ async def test_people_see_and_remove_what_nobody_owns(
         assert await asyncio.to_thread(main, ["sandbox", "reap", "--sandbox", "docker", "--run", label]) == 0
         assert capsys.readouterr().out == "docker: removed 1\n"
         assert [one.is_orphan for one in await docker.standing(label)] == [False]
+
+
+def made_by(maker: Maker, run: str) -> str:
+    """A container of `maker`'s."""
+    labels = [f"--label=lego.run={run}", f"--label=lego.owner={maker.signature}"]
+    return engine(
+        ["run", "--detach", "--network=none", *labels, docker_engine.default_image(), "sleep", "600"]
+    ).strip()
 
 
 async def test_a_container_that_somebody_kills_is_a_failure_and_not_the_agents_doing(
