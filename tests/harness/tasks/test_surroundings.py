@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -25,6 +26,10 @@ from lego_harness.tasks.surroundings import surrounded
 from lego_harness.types import FindingKind, Surroundings, Task
 from tests.support.repair_task import FILES, TESTS, repair_task
 from tests.support.sandboxes import unique_label
+
+PACKS = pytest.mark.skipif(
+    shutil.which("mksquashfs") is None, reason="needs squashfs-tools; .ci/run installs them"
+)
 
 CHEATS = {cheat.name: cheat for cheat in all_cheats()}
 DOCKERFILE = "ARG BASE\nFROM $BASE\nCOPY word /word\n"
@@ -270,6 +275,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.docker
 @pytest.mark.slow
+@PACKS
 async def test_proof_agent_and_grading_share_image_mounts_and_set_up_on_docker(
     tmp_path: Path, cache: Path
 ) -> None:
@@ -353,6 +359,7 @@ async def test_a_projects_fixtures_may_lie_in_its_image(tmp_path: Path, cache: P
 
 @pytest.mark.docker
 @pytest.mark.slow
+@PACKS
 async def test_no_mount_shows_the_agent_a_clone(tmp_path: Path, cache: Path) -> None:
     folder, store = tmp_path / "t", tmp_path / "packed" / "store" / "objects" / STORE
     store.parent.mkdir(parents=True)
