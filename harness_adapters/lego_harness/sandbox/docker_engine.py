@@ -11,19 +11,17 @@ import contextlib
 import hashlib
 import os
 import shutil
-import socket
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import docker
 import requests
 from docker.errors import DockerException, ImageNotFound, NotFound
 
 from lego_harness.errors import SetupError
-from lego_harness.sandbox import docker_container
+from lego_harness.sandbox import docker_connection, docker_container
 from lego_harness.sandbox.base import SandboxSpec
 from lego_harness.sandbox.shims import end_shim
 
@@ -173,8 +171,7 @@ def last_line(text: bytes) -> str:
 @contextlib.contextmanager
 def client() -> Generator[Any]:
     """One conversation with the engine; its connections end with it."""
-    _refuse_silence(host())
-    engine: Any = docker.DockerClient(base_url=host(), timeout=_PATIENCE_S)
+    engine = docker_connection.client(host(), timeout_s=_PATIENCE_S)
     try:
         yield engine
     finally:
@@ -212,14 +209,3 @@ class _Removal:
             self.fault = last_line(str(error).encode())
             return False
         return True
-
-
-def _refuse_silence(host: str) -> None:
-    """Raise DockerException where nobody listens; the library would leave its socket open."""
-    if not host.startswith("unix://"):
-        return
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(host.removeprefix("unix://"))
-        except OSError as error:
-            raise DockerException(f"{host}: {error.strerror or error}") from error

@@ -12,11 +12,11 @@ that is not reached by a unix socket is not watched; there an interruption shows
 from __future__ import annotations
 
 import http.client
-import json
-import socket
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+
+from lego_harness.sandbox import docker_connection
 
 _INTERVAL_S = 1.0
 """Without its containerd an engine is for 2 seconds and more."""
@@ -28,7 +28,7 @@ class EngineWatch:
     """Counts one engine's interruptions while anybody holds it."""
 
     def __init__(self, host: str) -> None:
-        self._path = host.removeprefix("unix://") if host.startswith("unix://") else None
+        self._path = docker_connection.path_of(host)
         self._connection: http.client.HTTPConnection | None = None
         self._looking = threading.Lock()
         self._changing = threading.Lock()
@@ -86,10 +86,9 @@ class EngineWatch:
         """Whether the daemon we spoke to last still lives and has its containerd."""
         try:
             if self._connection is None:
-                self._connection = _connected(self._path or "")
-            self._connection.request("GET", "/version")
-            answer = json.loads(self._connection.getresponse().read())
-            return any(part["Name"] == "containerd" for part in answer["Components"])
+                self._connection = docker_connection.connection(self._path or "", timeout_s=_PATIENCE_S)
+            parts = docker_connection.version(self._connection)["Components"]
+            return any(part["Name"] == "containerd" for part in parts)
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
             return False
 
@@ -101,16 +100,3 @@ class EngineWatch:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def _connected(path: str) -> http.client.HTTPConnection:
-    connection = http.client.HTTPConnection("engine", timeout=_PATIENCE_S)
-    connection.sock = socket.socket(socket.AF_UNIX)
-    connection.sock.settimeout(_PATIENCE_S)
-    try:
-        connection.sock.connect(path)
-    except OSError:
-        connection.close()
-        raise
-    connection.auto_open = 0  # a daemon that ends is to be noticed, not called again
-    return connection
