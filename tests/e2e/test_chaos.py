@@ -13,7 +13,7 @@ import pytest
 from lego_core.rollouts.source import RolloutSource
 from lego_core.store import RunReader
 from lego_harness.tasks.folder import load_pool
-from tests.e2e.test_interrupted_run import num_trajectories, run_dir, start, wait_for_trajectories
+from tests.e2e.test_interrupted_run import TRAJECTORIES, num_lines, run_dir, start, wait_for
 from tests.support.processes import command, descendants
 from tests.support.small_run import quickstart
 
@@ -44,7 +44,7 @@ def test_a_run_whose_parts_are_killed_trains_every_rollout_once(tmp_path: Path) 
     for _ in range(MOST_STARTS):
         program = start(arguments, tmp_path)
         try:
-            wait_for_trajectories(program, tmp_path, random.randint(1, 40))
+            wait_for(program, tmp_path, TRAJECTORIES, random.randint(1, 40))
             killed.update(_kill_one(program.pid))
         except AssertionError:  # it ended by itself meanwhile; how, is seen below
             pass
@@ -83,4 +83,4 @@ def _assert_accounts(reader: RunReader) -> None:
         assert record.sampled == record.trained + sum(record.masked.values())
     trained = Counter(rollout for record in reader.steps() for rollout in record.trained_rollouts)
     assert set(trained.values()) <= {1}
-    assert num_trajectories(reader.layout.root.parents[1]) == len(index)
+    assert num_lines(reader.layout.root.parents[1], TRAJECTORIES) == len(index)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -31,11 +32,12 @@ ENDED_S = 240.0
 def test_a_killed_run_that_is_resumed_trains_every_rollout_once(
     tmp_path: Path, num_kills: int, max_staleness: int
 ) -> None:
-    changes = SMALLER | {"rollout__max_staleness": max_staleness}
+    enough = {"train__steps": max(2, num_kills), "rollout__max_staleness": max_staleness}
+    changes = SMALLER | enough
     arguments = quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **changes)
     for _ in range(num_kills):
         core = start(arguments, tmp_path)
-        _kill_after(core, tmp_path, num_trajectories=random.randint(1, 5))
+        _kill_after(core, tmp_path, more=random.randint(1, 12))
         arguments = ["train", "--resume", str(run_dir(tmp_path))]
     done = lego(*arguments, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -44,7 +46,7 @@ def test_a_killed_run_that_is_resumed_trains_every_rollout_once(
 
 def test_a_killed_engine_is_started_again_and_the_run_goes_on_to_its_end(tmp_path: Path) -> None:
     program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
-    wait_for_trajectories(program, tmp_path, 1)
+    wait_for(program, tmp_path, TRAJECTORIES, 1)
     (engine,) = [pid for pid in descendants(program.pid) if "EngineCore" in command(pid)]
     os.kill(engine, signal.SIGKILL)
     stdout, stderr = program.communicate(timeout=900)
@@ -57,7 +59,7 @@ def test_an_engine_that_is_killed_again_and_again_ends_the_run_with_one_line_and
     tmp_path: Path,
 ) -> None:
     program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
-    wait_for_trajectories(program, tmp_path, 1)
+    wait_for(program, tmp_path, TRAJECTORIES, 1)
     watch = Watch(descendants(program.pid))
     while program.poll() is None:
         for pid in descendants(program.pid):
@@ -76,7 +78,7 @@ def test_an_engine_that_is_killed_again_and_again_ends_the_run_with_one_line_and
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.soak)])
 def test_an_interrupt_stops_everything_and_says_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
-    wait_for_trajectories(program, tmp_path, 1)
+    wait_for(program, tmp_path, TRAJECTORIES, 1)
     watch = Watch(descendants(program.pid))
     program.send_signal(number)
     program.communicate(timeout=ENDED_S)
@@ -100,21 +102,27 @@ def run_dir(folder: Path) -> Path:
     return info.parent
 
 
-def num_trajectories(folder: Path) -> int:
-    return sum(index.read_bytes().count(b"\n") for index in folder.glob("runs/*/trajectories/index.jsonl"))
+TRAJECTORIES = ("trajectories/index.jsonl",)
+ANYTHING = (*TRAJECTORIES, "events.jsonl")
+"""Also the stages of a step, of a start and of a checkpoint."""
 
 
-def wait_for_trajectories(program: subprocess.Popen[str], folder: Path, more: int) -> None:
-    target = num_trajectories(folder) + more
-    while num_trajectories(folder) < target:
+def num_lines(folder: Path, files: Sequence[str]) -> int:
+    return sum(file.read_bytes().count(b"\n") for name in files for file in folder.glob(f"runs/*/{name}"))
+
+
+def wait_for(program: subprocess.Popen[str], folder: Path, files: Sequence[str], more: int) -> None:
+    """Until the run has written `more` lines to these files."""
+    target = num_lines(folder, files) + more
+    while num_lines(folder, files) < target:
         with contextlib.suppress(subprocess.TimeoutExpired):
             program.wait(0.05)
             raise AssertionError(f"the run ended by itself: {program.communicate()}")
 
 
-def _kill_after(program: subprocess.Popen[str], folder: Path, *, num_trajectories: int) -> None:
+def _kill_after(program: subprocess.Popen[str], folder: Path, *, more: int) -> None:
     """SIGKILL to the training process itself, as the kernel's memory killer would."""
-    wait_for_trajectories(program, folder, num_trajectories)
+    wait_for(program, folder, ANYTHING, more)
     family = descendants(program.pid)
     watch = Watch(family)
     (core,) = [pid for pid in family if _is_core(pid)]
@@ -131,6 +139,7 @@ def _is_core(pid: int) -> bool:
 def _assert_each_rollout_trained_once(reader: RunReader) -> None:
     trained = Counter(rollout for record in reader.steps() for rollout in record.trained_rollouts)
     assert set(trained.values()) <= {1}
+    assert [record.step for record in reader.steps()] == list(range(1, reader.recipe().train.steps + 1))
     for record in reader.steps():
         entries = [entry for entry in reader.trajectory_index() if entry.step == record.step]
         assert len({entry.id.partition("~")[0] for entry in entries}) == 8
