@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from lego_core.store import RunReader
-from tests.support.processes import Watch, command, descendants
+from tests.support.processes import Watch, command, descendants, topmost
 from tests.support.small_run import lego, quickstart
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+SOAK = [pytest.mark.soak, pytest.mark.timeout(0)]
 
 SMALLER = {"train__steps": 2, "rollout__groups_per_step": 2, "rollout__group_size": 4, "eval__num_tasks": 4}
 ENDED_S = 240.0
@@ -27,7 +28,7 @@ ENDED_S = 240.0
 
 @pytest.mark.parametrize(
     ("num_kills", "max_staleness"),
-    [(2, 1), *(pytest.param(12, staleness, marks=pytest.mark.soak) for staleness in (0, 1))],
+    [(2, 1), *(pytest.param(12, staleness, marks=SOAK) for staleness in (0, 1))],
 )
 def test_a_killed_run_that_is_resumed_trains_every_rollout_once(
     tmp_path: Path, num_kills: int, max_staleness: int
@@ -47,8 +48,7 @@ def test_a_killed_run_that_is_resumed_trains_every_rollout_once(
 def test_a_killed_engine_is_started_again_and_the_run_goes_on_to_its_end(tmp_path: Path) -> None:
     program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
     wait_for(program, tmp_path, TRAJECTORIES, 1)
-    (engine,) = [pid for pid in descendants(program.pid) if "EngineCore" in command(pid)]
-    os.kill(engine, signal.SIGKILL)
+    os.kill(topmost(descendants(program.pid), "EngineCore"), signal.SIGKILL)
     stdout, stderr = program.communicate(timeout=900)
     assert program.returncode == 0, stdout + stderr
     _assert_each_rollout_trained_once(RunReader(run_dir(tmp_path)))
@@ -125,15 +125,10 @@ def _kill_after(program: subprocess.Popen[str], folder: Path, *, more: int) -> N
     wait_for(program, folder, ANYTHING, more)
     family = descendants(program.pid)
     watch = Watch(family)
-    (core,) = [pid for pid in family if _is_core(pid)]
-    os.kill(core, signal.SIGKILL)
+    os.kill(topmost(family, "-m lego_core.launch"), signal.SIGKILL)
     program.communicate(timeout=ENDED_S)
     assert program.returncode == 128 + signal.SIGKILL
     assert watch.survivors(within_s=ENDED_S) == []
-
-
-def _is_core(pid: int) -> bool:
-    return "-m lego_core.launch" in command(pid)
 
 
 def _assert_each_rollout_trained_once(reader: RunReader) -> None:

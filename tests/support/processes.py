@@ -36,6 +36,11 @@ def command(pid: int) -> str:
         return ""
 
 
+def topmost(pids: Iterable[int], said: str) -> int:
+    """The first of `descendants` whose command says that: what it has just forked bears its name for a moment."""
+    return next(pid for pid in pids if said in command(pid))
+
+
 def signature_of_the_dead() -> str:
     """How a process that has ended signed what it owned, see `lego_harness.sandbox.ownership`."""
     program = "from lego_harness.sandbox import ownership; print(ownership.me())"
