@@ -20,7 +20,9 @@ pytestmark = pytest.mark.long
 async def test_numbers_lead_to_screens_and_escape_back(demo: Path) -> None:
     async with watched(demo) as hand:
         for key, title in zip(
-            "1234567", ("Fleet", "Run", "Step", "Trajectory", "Health", "Sandboxes", "Pool"), strict=True
+            "12345678",
+            ("Fleet", "Run", "Step", "Trajectory", "Health", "Sandboxes", "Pool", "Review"),
+            strict=True,
         ):
             assert f"LEGO  {title}" in await hand.press(key)
         assert "LEGO  Run" in await hand.press("escape")

@@ -21,6 +21,7 @@ WAYS = {
     "health": ("5",),
     "sandboxes": ("6",),
     "pool": ("7",),
+    "review": ("j", "enter", "8"),
     "help": ("question_mark",),
     "compare": ("space", "j", "space", "c"),
 }

@@ -36,6 +36,7 @@ from lego_tui.screens.health import HealthPage
 from lego_tui.screens.help import HelpPage
 from lego_tui.screens.page import Page
 from lego_tui.screens.pool import PoolPage
+from lego_tui.screens.review import ReviewPage
 from lego_tui.screens.run import RunPage
 from lego_tui.screens.sandboxes import SandboxesPage
 from lego_tui.screens.step import StepPage
@@ -49,7 +50,7 @@ POLL_S = 1.0
 DRAW_S = 0.25
 """Least time between two redraws that nobody asked for."""
 PAGES = (
-    FleetPage, RunPage, StepPage, TrajectoryPage, HealthPage, SandboxesPage, PoolPage, GroupPage, ComparePage, HelpPage,
+    FleetPage, RunPage, StepPage, TrajectoryPage, HealthPage, SandboxesPage, PoolPage, ReviewPage, GroupPage, ComparePage, HelpPage,
 )  # fmt: skip
 
 
@@ -63,7 +64,7 @@ class Watch(App[None]):
     ContentSwitcher { height: 1fr; }
     Static { height: auto; text-wrap: nowrap; text-overflow: ellipsis; }
     Lines { scrollbar-color: $panel-lighten-2; scrollbar-background: $surface; scrollbar-color-hover: $accent; }
-    #fleet-preview, #step-preview, #group-preview { height: 1fr; }
+    #fleet-preview, #step-preview, #group-preview, #review-preview { height: 1fr; }
     #run-split { height: 1fr; layout: vertical; }
     #run-chart { height: 2fr; }
     #run-metrics { height: 3fr; }
@@ -78,7 +79,7 @@ class Watch(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(str(n), f"page('{page.NAME}')", TITLES[page.NAME], show=False)
-            for n, page in enumerate(PAGES[:7], 1)
+            for n, page in enumerate(PAGES[:8], 1)
         ),
         Binding("escape", "back", "back", show=False),
         Binding("slash", "filter", "filter", show=False),
@@ -203,7 +204,7 @@ class Watch(App[None]):
             if page.filter:
                 left = [(f" /{one_line(page.filter, 40)} ", look.watch), *left]
             self.query_one("#bottom", Bar).show(
-                left, keys((("1-7", "screens"), ("q", "leave")), strong, dim) if self.size.width > 70 else []
+                left, keys((("1-8", "screens"), ("q", "leave")), strong, dim) if self.size.width > 70 else []
             )
 
     def _crumbs(self) -> list[Part]:
@@ -249,8 +250,8 @@ class Watch(App[None]):
 
     # --- going places -----------------------------------------------------------------------
 
-    def go(self, name: str, *, view: str = "") -> None:
-        """Show a page."""
+    def go(self, name: str, *, view: str = "", back: str = "") -> None:
+        """Show a page; `back` is where esc leads from it, when not to its usual place."""
         if name == "help" and self.page.NAME != "help":
             self._before_help = self.page.NAME
         trajectory = self._pages["trajectory"]
@@ -260,6 +261,7 @@ class Watch(App[None]):
             newest = max(list(self.state.fleet.runs.values()), key=lambda run: run.created, default=None)
             if newest is not None:
                 self.state.choose_run(newest.name)
+        self._pages[name].back = back or self._pages[name].BACK
         self.query_one(ContentSwitcher).current = name
         if self.state.fleet.is_behind:  # another run was chosen: its rollouts are read at once
             self._wake.set()
@@ -268,15 +270,15 @@ class Watch(App[None]):
         self.draw()
         self.call_after_refresh(self.draw)
 
-    def open_rollout(self, trajectory_id: str) -> bool:
-        """Show a rollout by its handle; False when there is none."""
+    def open_rollout(self, trajectory_id: str, *, back: str = "") -> bool:
+        """Show a rollout by its handle, from which esc leads `back`; False when there is none."""
         run = self.state.run
         entry = run.index.find(trajectory_id) if run else None
         if entry is None:
             return False
         self.state.step = None if entry.step == EVALUATION else entry.step
         self.state.group, self.state.rollout = entry.group, entry.id
-        self.go("trajectory")
+        self.go("trajectory", back=back)
         return True
 
     def shift_step(self, by: int) -> None:
@@ -296,11 +298,11 @@ class Watch(App[None]):
             page.filter = ""
             self.draw()
         elif page.NAME == "help":
-            self.go(self._before_help)
+            self.go(self._before_help, back=self._pages[self._before_help].back)
         elif page.NAME == "trajectory" and isinstance(page, TrajectoryPage) and page.view != "conversation":
             page.action_view(page.view)
         elif page.NAME != "fleet" and not (page.NAME == "run" and self.state.fleet.is_one_run):
-            self.go(page.BACK)
+            self.go(page.back)
 
     # --- prompt -----------------------------------------------------------------------------
 
@@ -341,7 +343,11 @@ class Watch(App[None]):
         if purpose == "stop":
             return self._stop(text)
         page = self.page
-        return page.label(text, exclude=purpose == "exclude") if isinstance(page, TrajectoryPage) else ""
+        return (
+            page.label(text, exclude=purpose == "exclude")
+            if isinstance(page, TrajectoryPage | ReviewPage)
+            else ""
+        )
 
     def _stop(self, typed: str) -> str:
         run = self.state.run

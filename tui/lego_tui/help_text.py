@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 GLOBAL = (
-    ("1 … 7", "Fleet, Run, Step, Trajectory, Health, Sandboxes, Pool"),
+    ("1 … 8", "Fleet, Run, Step, Trajectory, Health, Sandboxes, Pool, Review"),
     ("enter / esc", "go in / go back"),
     ("j k, arrows, PgUp PgDn, Home End", "move; the mouse works too"),
     ("/", "filter the lines of this screen; !word leaves out; esc clears"),
@@ -62,8 +62,14 @@ PAGES = {
     ),
     "sandboxes": (("enter", "open the rollout of a failure"),),
     "pool": (("enter", "open the newest group of a task"),),
+    "review": (
+        ("enter", "read the rollout; esc comes back to the queue"),
+        ("e", "say what it is: a label, then why (only with --allow-control)"),
+        ("E", "the same, and that its task should leave the pool"),
+        ("z", "hide what is labelled, or show it again"),
+    ),
 }
 TITLES = {
     "fleet": "Fleet", "run": "Run", "step": "Step", "group": "Group", "trajectory": "Trajectory", "health": "Health",
-    "sandboxes": "Sandboxes", "pool": "Pool", "compare": "Compare", "help": "Help",
+    "sandboxes": "Sandboxes", "pool": "Pool", "review": "Review", "compare": "Compare", "help": "Help",
 }  # fmt: skip

@@ -5,14 +5,28 @@ Kept as `lego review --label` keeps it: appended to the run, with who and when.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lego_core.store.labels import LABELS, add_label, label_now
 from lego_harness.errors import InfrastructureError
 from lego_tui.control import myself
 from lego_tui.feed.index import Entry
 from lego_tui.feed.run import RunFeed
 from lego_tui.safe import one_line
+from lego_tui.widgets.prompt import Prompt
+
+if TYPE_CHECKING:
+    from lego_tui.app import Watch
 
 HINT = f"{' · '.join(LABELS)}; then why"
+
+
+def ask_label(shell: Watch, purpose: str) -> None:
+    """Have a label typed: `label`, or `exclude` for one that also wants the task out of the pool."""
+    if shell.state.allow_control:
+        shell.query_one(Prompt).ask(purpose, HINT)
+    else:
+        shell.say("read-only: start lego watch with --allow-control, or use lego review RUN --label")
 
 
 def give_label(run: RunFeed, entry: Entry, typed: str, *, exclude: bool) -> str:

@@ -101,14 +101,18 @@ def review(
 
 
 def _queue(root: Path, limit: int, for_programs: bool) -> int:
-    from lego_control.report.review import queue
-    from lego_control.report.source import Source
     from lego_core.store.json_records import to_json
-    from lego_core.store.labels import read_labels
+    from lego_tui.feed.details import Reading
+    from lego_tui.feed.run import RunFeed
+    from lego_tui.reviewing import looked, queue, to_open
     from lego_tui.safe import clean, one_line
 
-    source = Source(root)
-    found = queue(source, read_labels(root))
+    feed = RunFeed(root)
+    feed.read_all()
+    entries, reading = to_open(feed, feed.newest_step), Reading(feed)
+    reading.read_details(entries)
+    opened = looked(reading, entries)
+    found = queue(opened, feed.labels)
     for item in found[:limit]:
         if for_programs:
             click.echo(json.dumps(to_json(item)))
@@ -119,8 +123,8 @@ def _queue(root: Path, limit: int, for_programs: bool) -> int:
             )
             click.echo("\n    ".join([one_line(head, 160), *item.reasons]))
     if not for_programs:
-        if source.unread:
-            click.echo(source.unread)
+        if told := feed.unread(len(entries) - len(opened)):
+            click.echo(told)
         click.echo(
             f"{len(found)} to look at; lego review {clean(root)} --label ROLLOUT --as fine|hacked|… --note WHY"
         )
@@ -133,9 +137,7 @@ def _label(root: Path, rollout: str, label: str, exclude: bool, note: str) -> in
     from lego_tui.feed.run import RunFeed
 
     feed = RunFeed(root)
-    feed.poll()
-    while feed.is_behind:
-        feed.poll()
+    feed.read_all()
     entry = feed.index.find(rollout)
     if entry is None:
         raise UsageError(f"{root} holds no rollout {rollout!r}; lego review {root} lists some")

@@ -6,7 +6,6 @@ hundred bytes, not its tokens. Tolerant: what cannot be read is a complaint.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,10 +17,10 @@ import numpy as np
 from lego_tui.actions import LETTERS, actions
 from lego_tui.audit import Finding, audit
 from lego_tui.behaviours.table9 import Behaviour, behaviour_of
+from lego_tui.feed.details import digest
 from lego_tui.feed.index import EVALUATION, Entry
 from lego_tui.feed.run import RunFeed
 from lego_tui.feed.trajectory import Rollout
-from lego_tui.safe import one_line
 
 MAX_OPENED = 1200
 """Training rollouts that are opened, and evaluation rollouts beside them."""
@@ -57,9 +56,7 @@ class Source:
 
     def __init__(self, root: Path) -> None:
         self.feed = RunFeed(root)
-        self.feed.poll()
-        while self.feed.is_behind:
-            self.feed.poll()
+        self.feed.read_all()
         index = self.feed.index
         every = [index.entry(row) for row in range(len(index))]
         steps = set(self.feed.steps.steps)
@@ -72,10 +69,7 @@ class Source:
     @property
     def unread(self) -> str:
         """What could not be read, in a sentence; empty where everything was."""
-        if not (self.feed.num_broken or self.num_broken):
-            return ""
-        told = f"{self.feed.num_broken} lines or files and {self.num_broken} rollouts could not be read"
-        return told + (f", such as {one_line(self.feed.complaints[-1])}" if self.feed.complaints else "")
+        return self.feed.unread(self.num_broken)
 
     def load(self, entry: Entry) -> Rollout:
         """A rollout as a whole."""
@@ -135,9 +129,7 @@ def _opened(entry: Entry, rollout: Rollout) -> Opened:
         strip="".join(LETTERS[action.kind] for action in done[:200]),
         reasoning=reasoning / written if written else math.nan,
         written=written,
-        change=hashlib.sha256(rollout.patch.encode(errors="replace")).hexdigest()
-        if rollout.patch.strip()
-        else "",
+        change=digest(rollout.patch),
     )
 
 

@@ -6,6 +6,7 @@ the screens that list many. `read` may run in a thread of its own.
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TypeVar
@@ -33,6 +34,8 @@ class Details:
     timings: dict[str, float]
     num_branches: int
     patch_lines: int
+    change: str
+    """Digest of the patch; empty without one."""
     tests_passed: int
     tests: int
     complaint: str
@@ -90,10 +93,16 @@ def _summary(rollout: Rollout) -> Details:
         patch_lines=sum(
             line[:1] in "+-" and line[:3] not in ("+++", "---") for line in rollout.patch.splitlines() if line
         ),
+        change=digest(rollout.patch),
         tests_passed=sum(verdict == "passed" for verdict in rollout.tests.values()),
         tests=len(rollout.tests),
         complaint=rollout.complaint,
     )
+
+
+def digest(patch: str) -> str:
+    """The same for the same change; empty where there is none."""
+    return hashlib.sha256(patch.encode(errors="replace")).hexdigest() if patch.strip() else ""
 
 
 def _put(memory: OrderedDict[str, T], key: str, value: T, limit: int) -> None:

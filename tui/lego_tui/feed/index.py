@@ -166,6 +166,10 @@ class Index:
         """The rollouts of a step in the order of recording; of all evaluations for EVALUATION."""
         return [self.entry(row) for row in self._of_step.get(step, ())]
 
+    def num_of_step(self, step: int) -> int:
+        """How many rollouts of a step are known."""
+        return len(self._of_step.get(step, ()))
+
     def groups(self, step: int) -> dict[str, list[Entry]]:
         """Rollouts of a step by group, in order; a failed attempt stands before the one that replaced it."""
         found: dict[str, list[Entry]] = {}

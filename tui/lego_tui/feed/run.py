@@ -25,6 +25,7 @@ from lego_tui.feed.measured import Measured, diagnosis_of
 from lego_tui.feed.steps import Columns
 from lego_tui.feed.tail import Tail
 from lego_tui.feed.trajectory import Rollout, load_rollout
+from lego_tui.safe import one_line
 
 T = TypeVar("T")
 _STATUS_EVENTS = ("started", "finished", "failed", "interrupted")
@@ -108,6 +109,16 @@ class RunFeed:
             self.version += 1
             return True
         return False
+
+    def read_all(self) -> None:
+        """Take everything that is there: for who does not follow."""
+        self.poll()
+        while self.is_behind:
+            self.poll()
+
+    @property
+    def newest_step(self) -> int | None:
+        return self.steps.steps[-1] if len(self.steps) else None
 
     @property
     def is_behind(self) -> bool:
@@ -230,6 +241,13 @@ class RunFeed:
         if kept is None or kept[0] != self.version:
             kept = self._remembered[key] = self.version, make()
         return cast(T, kept[1])
+
+    def unread(self, num_rollouts: int) -> str:
+        """What could not be read, in a sentence, with `num_rollouts` that were tried; empty where everything was."""
+        if not (self.num_broken or num_rollouts):
+            return ""
+        told = f"{self.num_broken} lines or files and {num_rollouts} rollouts could not be read"
+        return told + (f", such as {one_line(self.complaints[-1])}" if self.complaints else "")
 
     def load(self, entry: Entry) -> Rollout:
         """One rollout, opened. Never raises: a broken frame is a rollout with a complaint."""

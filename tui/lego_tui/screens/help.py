@@ -35,4 +35,5 @@ class HelpPage(Page):
         if not what:
             return Text(key, self.palette.strong)
         room = 34 if width >= 80 else 14
-        return Text.assemble((f"  {key:{room}}", self.palette.accent), (what, self.palette.text))
+        told = f"  {key:{room}}" if len(key) < room else f"  {key}  "
+        return Text.assemble((told, self.palette.accent), (what, self.palette.text))

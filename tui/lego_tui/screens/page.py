@@ -26,7 +26,7 @@ class Page(Vertical):
     NAME: ClassVar[str] = ""
     KEYS: ClassVar[Sequence[tuple[str, str]]] = ()
     BACK: ClassVar[str] = "fleet"
-    """Where esc leads."""
+    """Where esc leads, unless `back` says another place."""
 
     def __init__(self, state: State) -> None:
         super().__init__(id=self.NAME)
@@ -34,6 +34,7 @@ class Page(Vertical):
         self.filter = ""
         self.sort = 0
         self.descending = False
+        self.back = self.BACK
 
     @property
     def shell(self) -> Watch:

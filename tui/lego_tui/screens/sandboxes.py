@@ -34,7 +34,7 @@ class SandboxesPage(Page):
     """Screen 6."""
 
     NAME, BACK = "sandboxes", "run"
-    KEYS = (("enter", "open rollout"), ("/", "filter"), ("1-7", "screens"), ("?", "help"))
+    KEYS = (("enter", "open rollout"), ("/", "filter"), ("1-8", "screens"), ("?", "help"))
     BINDINGS: ClassVar = []
 
     def compose(self) -> ComposeResult:

@@ -16,7 +16,7 @@ from textual.widgets import Static
 from lego_tui import views
 from lego_tui.feed.index import Entry
 from lego_tui.feed.trajectory import Rollout
-from lego_tui.labelling import HINT, give_label
+from lego_tui.labelling import ask_label, give_label
 from lego_tui.metrics import show
 from lego_tui.safe import one_line
 from lego_tui.screens.marks import mark
@@ -24,7 +24,6 @@ from lego_tui.screens.page import Page
 from lego_tui.tokenizer import Decoder
 from lego_tui.views import Row
 from lego_tui.widgets.lines import Lines
-from lego_tui.widgets.prompt import Prompt
 
 _WIDE = 110
 """Cells from which on the verdict stands beside the conversation."""
@@ -226,10 +225,8 @@ class TrajectoryPage(Page):
         self.draw()
 
     def action_label(self, purpose: str) -> None:
-        if not self.state.allow_control:
-            self.shell.say("read-only: start lego watch with --allow-control, or use lego review RUN --label")
-        elif self._entry() is not None:
-            self.shell.query_one(Prompt).ask(purpose, HINT)
+        if self._entry() is not None:
+            ask_label(self.shell, purpose)
 
     def label(self, typed: str, *, exclude: bool) -> str:
         """Keep what was typed of the rollout that is shown; what came of it in a sentence."""
