@@ -62,7 +62,6 @@ class Watch(App[None]):
     CSS = """
     Screen { layout: vertical; }
     ContentSwitcher { height: 1fr; }
-    Static { height: auto; text-wrap: nowrap; text-overflow: ellipsis; }
     Lines { scrollbar-color: $panel-lighten-2; scrollbar-background: $surface; scrollbar-color-hover: $accent; }
     #fleet-preview, #step-preview, #group-preview, #review-preview { height: 1fr; }
     #run-split { height: 1fr; layout: vertical; }
@@ -114,16 +113,17 @@ class Watch(App[None]):
         self.num_draws = 0
         self.is_reading = False
         self._wake = asyncio.Event()
+        self._switcher = ContentSwitcher(*self._pages.values(), initial=self._first_page())
+        self._top, self._bottom = Bar(id="top"), Bar(id="bottom")
 
     def get_line_filters(self) -> list[LineFilter]:
         return [*super().get_line_filters(), *([self._ascii] if self._ascii else [])]
 
     def compose(self) -> ComposeResult:
-        yield Bar(id="top")
-        with ContentSwitcher(initial=self._first_page()):
-            yield from self._pages.values()
+        yield self._top
+        yield self._switcher
         yield Prompt(id="prompt")
-        yield Bar(id="bottom")
+        yield self._bottom
 
     def _first_page(self) -> str:
         return "run" if self.state.fleet.chosen else "fleet"
@@ -144,7 +144,7 @@ class Watch(App[None]):
     @property
     def page(self) -> Page:
         """The page that is shown."""
-        return self._pages[self.query_one(ContentSwitcher).current or "fleet"]
+        return self._pages[self._switcher.current or "fleet"]
 
     # --- following --------------------------------------------------------------------------
 
@@ -163,11 +163,11 @@ class Watch(App[None]):
 
     def draw(self) -> None:
         """Show what is known now, and have read what the page still needs."""
-        if not self.is_running or not self.query(ContentSwitcher):
+        if not self.is_running or not self._switcher.is_attached:  # it is being left
             return
         self._drawn_at = time.monotonic()
         self.num_draws += 1
-        self.query_one(ContentSwitcher).set_class(self.size.width >= 110, "wide")
+        self._switcher.set_class(self.size.width >= 110, "wide")
         self.page.draw()
         self._bars()
         if not self.is_reading and (work := self.page.needs()):
@@ -191,19 +191,19 @@ class Watch(App[None]):
     # --- bars -------------------------------------------------------------------------------
 
     def _bars(self) -> None:
-        if not self.is_running or not self.query("#bottom"):  # it is being left
+        if not self.is_running or not self._bottom.is_attached:
             return
         look = self.palette
         strong, dim = look.strong, look.dim
-        self.query_one("#top", Bar).show(self._crumbs(), self._right())
+        self._top.show(self._crumbs(), self._right())
         if self._said:
-            self.query_one("#bottom", Bar).show([(f" {self._said}", look.watch)])
+            self._bottom.show([(f" {self._said}", look.watch)])
         else:
             page = self.page
             left = keys(page.KEYS, look.accent, dim)
             if page.filter:
                 left = [(f" /{one_line(page.filter, 40)} ", look.watch), *left]
-            self.query_one("#bottom", Bar).show(
+            self._bottom.show(
                 left, keys((("1-8", "screens"), ("q", "leave")), strong, dim) if self.size.width > 70 else []
             )
 
@@ -262,13 +262,15 @@ class Watch(App[None]):
             if newest is not None:
                 self.state.choose_run(newest.name)
         self._pages[name].back = back or self._pages[name].BACK
-        self.query_one(ContentSwitcher).current = name
+        self._switcher.current = name
         if self.state.fleet.is_behind:  # another run was chosen: its rollouts are read at once
             self._wake.set()
         lines = [line for line in self.page.query(Lines) if line.display and line.has_cursor]
         (lines or list(self.page.query(Lines)))[0].focus()
-        self.draw()
-        self.call_after_refresh(self.draw)
+        if self.page.size == self._switcher.size:
+            self.draw()
+        else:  # it learns only now how large it is
+            self.call_after_refresh(self.draw)
 
     def open_rollout(self, trajectory_id: str, *, back: str = "") -> bool:
         """Show a rollout by its handle, from which esc leads `back`; False when there is none."""

@@ -7,6 +7,7 @@ orange, which every common colour blindness tells apart; `lego-okabe` uses Okabe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from rich.style import Style
 from textual.theme import Theme
@@ -98,6 +99,7 @@ def theme(name: str) -> Theme:
     )
 
 
+@cache
 def palette(name: str) -> Palette:
     """Styles of a set; the default's for a theme that is not ours."""
     c = _SETS.get(name, _SETS["lego-dark"])

@@ -6,7 +6,6 @@ greatest, so that a spike of one step is never lost. Non-finite values leave a g
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,13 +27,13 @@ class Scale:
     high: float
     is_log: bool = False
 
-    def place(self, value: float) -> float:
-        """0 at `low`, 1 at `high`."""
+    def places(self, values: Values) -> Values:
+        """`[n]` 0 at `low`, 1 at `high`; NaN stays."""
+        low, high = self.low, self.high
         if self.is_log:
-            value, low, high = math.log10(max(value, 1e-300)), math.log10(self.low), math.log10(self.high)
-        else:
-            low, high = self.low, self.high
-        return min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.5
+            values, low, high = np.log10(np.maximum(values, 1e-300)), math.log10(low), math.log10(high)
+        with np.errstate(all="ignore"):  # of any size
+            return np.clip((values - low) / (high - low), 0.0, 1.0) if high > low else values * 0 + 0.5
 
     def value(self, place: float) -> float:
         """The value at a place of the axis."""
@@ -60,37 +59,32 @@ def scale_of(series: Sequence[Values], *, is_log: bool = False) -> Scale:
     return Scale(low=low, high=high if high > low else low + (abs(low) or 1.0))
 
 
-def columns(values: Values, width: int) -> list[tuple[float, float] | None]:
-    """Least and greatest finite value of each of `width` columns; None in a gap."""
+def columns(values: Values, width: int) -> tuple[Values, Values]:
+    """`[min(width, n)]` least and greatest finite value of each column; NaN in a gap."""
     count = len(values)
     if not count or width <= 0:
-        return [None] * max(width, 0)
-    edges = np.linspace(0, count, min(width, count) + 1).astype(int)
-    found: list[tuple[float, float] | None] = []
-    for begin, end in itertools.pairwise(edges):
-        part = values[begin:end]
-        part = part[np.isfinite(part)]
-        found.append((float(part.min()), float(part.max())) if len(part) else None)
-    return found
+        return np.zeros(0), np.zeros(0)
+    begins = np.linspace(0, count, min(width, count) + 1).astype(int)[:-1]
+    finite = np.where(np.isfinite(values), values, np.nan)
+    return np.fmin.reduceat(finite, begins), np.fmax.reduceat(finite, begins)
 
 
-def curve(values: Values, *, width: int, height: int, scale: Scale) -> list[str]:
-    """`height` lines of `width` characters; fewer values than dots are stretched over the width."""
-    if width <= 0 or height <= 0:
-        return []
-    dots = columns(_stretched(values, 2 * width), 2 * width)
+def curve(values: Values, *, width: int, height: int, scale: Scale) -> NDArray[np.uint8]:
+    """`[height, width]` dots of each braille character; fewer values than dots are stretched over the width."""
     cells = [[0] * width for _ in range(height)]
+    lows, highs = columns(_stretched(values, 2 * width), 2 * width)
     before: int | None = None
-    for x, span in enumerate(dots):
-        if span is None:
+    for x, (low, high) in enumerate(
+        zip(_rows(lows, scale, height), _rows(highs, scale, height), strict=True)
+    ):
+        if low < 0:
             before = None
             continue
-        low, high = _row(span[0], scale, height), _row(span[1], scale, height)
-        joined = [low, high] if before is None else [low, high, _towards(before, low, high)]
+        joined = (low, high) if before is None else (low, high, _towards(before, low, high))
         for y in range(min(joined), max(joined) + 1):
             cells[y // 4][x // 2] |= _DOTS[x % 2][y % 4]
         before = low if before is None or abs(before - low) <= abs(before - high) else high
-    return ["".join(chr(0x2800 + bits) if bits else " " for bits in line) for line in cells]
+    return np.array(cells, np.uint8).reshape(height, width)
 
 
 def _stretched(values: Values, width: int) -> Values:
@@ -104,8 +98,10 @@ def _stretched(values: Values, width: int) -> Values:
     return np.where(part == 0, values[low], np.where(part == 1, values[low + 1], between))
 
 
-def _row(value: float, scale: Scale, height: int) -> int:
-    return round((1 - scale.place(value)) * (4 * height - 1))
+def _rows(values: Values, scale: Scale, height: int) -> list[int]:
+    """Row of the dot of each value; −1 in a gap."""
+    places = (1 - scale.places(values)) * (4 * height - 1)
+    return np.where(np.isnan(values), -1, np.rint(np.nan_to_num(places))).astype(int).tolist()
 
 
 def _towards(before: int, low: int, high: int) -> int:
@@ -116,13 +112,16 @@ def _towards(before: int, low: int, high: int) -> int:
 
 def spark(values: Values, width: int) -> str:
     """One line of blocks over the values' own range; a blank in a gap, a low line where all are equal."""
-    found = columns(values, width)
-    finite = [span[1] for span in found if span]
-    if not finite:
+    _, found = columns(values, width)
+    finite = found[~np.isnan(found)]
+    if not len(finite):
         return " " * width
-    scale = Scale(low=min(finite), high=max(finite))
+    scale = Scale(low=float(finite.min()), high=float(finite.max()))
     flat = scale.low == scale.high
-    text = "".join(" " if s is None else _EIGHTHS[0 if flat else round(7 * scale.place(s[1]))] for s in found)
+    levels = np.zeros(len(found)) if flat else np.rint(7 * np.nan_to_num(scale.places(found)))
+    text = "".join(
+        " " if value != value else _EIGHTHS[int(level)] for value, level in zip(found, levels, strict=True)
+    )
     return text.ljust(width)
 
 

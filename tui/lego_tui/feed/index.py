@@ -76,6 +76,19 @@ class Entry:
         return self.stop_reason.startswith("truncated")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trained:
+    """Training rollouts in order of recording."""
+
+    step: NDArray[np.int64]
+    task: NDArray[np.int64]
+    """Place in `Index.tasks`."""
+    stop: NDArray[np.int64]
+    """Place in `Index.stops`."""
+    reward: NDArray[np.float64]
+    """NaN without a grade."""
+
+
 class Names:
     """Strings that repeat, as small numbers."""
 
@@ -177,15 +190,14 @@ class Index:
             found.setdefault(entry.group, []).append(entry)
         return {name: sorted(found[name], key=lambda e: (e.rollout, e.id)) for name in sorted(found)}
 
-    def columns(self) -> dict[str, NDArray[np.float64]]:
-        """`[n]` copies of step, task, stop and reward, for counting."""
+    def columns(self) -> Trained:
+        """Copies for counting; only of what trains something."""
         count = len(self)
-        return {
-            "step": np.array(self._step[:count], np.float64),
-            "task": np.array(self._task[:count], np.float64),
-            "stop": np.array(self._stop[:count], np.float64),
-            "reward": np.array(self._reward[:count], np.float64),
-        }
+        step, task, stop = (np.array(part[:count], np.int64) for part in (self._step, self._task, self._stop))
+        keep = step != EVALUATION
+        return Trained(
+            step=step[keep], task=task[keep], stop=stop[keep], reward=np.array(self._reward[:count])[keep]
+        )
 
     def failures(self, limit: int) -> list[Entry]:
         """The newest rollouts that something outside failed."""

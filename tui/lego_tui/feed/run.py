@@ -80,6 +80,7 @@ class RunFeed:
         self._index_tail = Tail(self.layout.index)
         self._is_locked = False
         self._remembered: dict[str, tuple[int, Any]] = {}
+        self._counted: dict[str, tuple[tuple[int, int], Any]] = {}
         self._status_event: EventLine | None = None
         self._measured, self._num_heartbeats = Measured(), 0
         self._judged: tuple[int, int, int] = (-1, -1, -1)
@@ -240,6 +241,15 @@ class RunFeed:
         kept = self._remembered.get(key)
         if kept is None or kept[0] != self.version:
             kept = self._remembered[key] = self.version, make()
+        return cast(T, kept[1])
+
+    def index_at_step(self, key: str, count: Callable[[Index], T]) -> T:
+        """What `count` makes of all rollouts: made anew with each step, not with each rollout of one."""
+        is_growing = self._is_locked and self.index_was_read and not self.is_behind and len(self.steps) > 0
+        of_step = self.steps.version, 0 if is_growing else len(self.index)
+        kept = self._counted.get(key)
+        if kept is None or kept[0] != of_step:
+            kept = self._counted[key] = of_step, count(self.index)
         return cast(T, kept[1])
 
     def unread(self, num_rollouts: int) -> str:

@@ -23,6 +23,7 @@ _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _ABSENT_IS_ZERO = ("dropped.", "masked.", "failed.")
 """Tables of counts leave out what did not happen."""
 MAX_STEP = 2**31
+_ROOM = 256
 
 
 class Columns:
@@ -31,7 +32,9 @@ class Columns:
     def __init__(self, *, rewinds: bool = False) -> None:
         """`rewinds`: these are steps, and a line discards what earlier lines said of later ones."""
         self._rewinds = rewinds
-        self._series: dict[str, list[float]] = {}
+        self._series: dict[str, Series] = {}
+        """`[room]` each, of which the rows are filled; NaN elsewhere."""
+        self._room = _ROOM
         self._row: dict[int, int] = {}
         self._numbers: list[int] = []
         self._kept: dict[str, tuple[int, Series]] = {}
@@ -65,24 +68,31 @@ class Columns:
             self._discard(num_kept(self._numbers, step))
         row = self._row.get(step)
         if row is None:
-            row = self._row[step] = len(self._numbers)
-            for series in self._series.values():
-                series.append(math.nan)
-            self._numbers.append(step)
+            row = len(self._numbers)
+            self._make_room(row + 1)
         flat = dict(_numbers(record, ""))
         for name, number in flat.items():
-            series = self._series.setdefault(name, [])
-            series.extend([math.nan] * (row + 1 - len(series)))
+            series = self._series.get(name)
+            if series is None:
+                series = self._series[name] = np.full(self._room, np.nan)
             series[row] = number
+        if row == len(self._numbers):  # last: who looks meanwhile sees whole rows
+            self._row[step] = row
+            self._numbers.append(step)
         self.version += 1
         return step, flat
 
     def _discard(self, n: int) -> None:
         """All rows from `n` on; in copies, since another thread may be looking at what is there."""
         if n < len(self._numbers):
-            self._series = {name: series[:n] for name, series in self._series.items()}
+            self._series = {name: _grown(series[:n], self._room) for name, series in self._series.items()}
             self._numbers = self._numbers[:n]
             self._row = {step: row for row, step in enumerate(self._numbers)}
+
+    def _make_room(self, count: int) -> None:
+        while count > self._room:
+            self._room *= 2
+            self._series = {name: _grown(series, self._room) for name, series in self._series.items()}
 
     def series(self, name: str) -> Series:
         """`[n]` a metric by row; NaN where a step has none. Kept until the next record: not to be written to."""
@@ -92,20 +102,29 @@ class Columns:
         return kept[1]
 
     def _column(self, name: str) -> Series:
-        values = self._series.get(name, [])
-        found = np.full(len(self._numbers), np.nan)
-        count = min(len(values), len(found))
-        found[:count] = values[:count]
-        return np.nan_to_num(found, nan=0.0, posinf=np.inf, neginf=-np.inf) if _is_count(name) else found
+        count, values = len(self._numbers), self._series.get(name)
+        if values is None:
+            return np.full(count, 0.0 if _is_count(name) else np.nan)
+        found = values[:count]
+        return np.where(np.isnan(found), 0.0, found) if _is_count(name) else found
 
     def at(self, step: int, name: str) -> float:
         """A metric of a step; NaN when unknown."""
-        row, values = self._row.get(step), self._series.get(name, [])
-        return values[row] if row is not None and row < len(values) else math.nan
+        row, values = self._row.get(step), self._series.get(name)
+        return (
+            float(values[row]) if row is not None and values is not None and row < len(values) else math.nan
+        )
 
     def last(self, name: str) -> float:
         """A metric of the last step; NaN when unknown."""
         return self.at(self._numbers[-1], name) if self._numbers else math.nan
+
+
+def _grown(values: Series, room: int) -> Series:
+    """A copy with NaN behind it."""
+    found = np.full(room, np.nan)
+    found[: len(values)] = values
+    return found
 
 
 def _is_count(name: str) -> bool:

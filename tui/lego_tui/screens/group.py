@@ -9,7 +9,6 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Static
 
 from lego_tui.feed.index import Entry
 from lego_tui.feed.trajectory import Rollout
@@ -18,6 +17,7 @@ from lego_tui.metrics import show
 from lego_tui.safe import one_line
 from lego_tui.screens.marks import legend, mark, strip
 from lego_tui.screens.page import Page
+from lego_tui.widgets.facts import Facts
 from lego_tui.widgets.lines import Lines
 
 _COLUMNS = (
@@ -45,16 +45,16 @@ class GroupPage(Page):
 
     def compose(self) -> ComposeResult:
         self._shown: list[Entry] = []
-        yield Static(id="group-facts")
+        yield Facts(id="group-facts")
         yield Lines(id="group-lines")
         yield Lines(has_cursor=False, id="group-preview")
-        yield Static(id="group-legend")
+        yield Facts(id="group-legend")
 
     def draw(self) -> None:
         palette, lines = self.palette, self.query_one("#group-lines", Lines)
         entries = self._entries()
         self._shown = [e for e in entries if self.passes(f"{e.id} {e.stop_reason} {self._says(e)}")]
-        self.query_one("#group-legend", Static).update(legend(palette))
+        self.query_one("#group-legend", Facts).show(legend(palette))
         facts = Text(no_wrap=True, overflow="ellipsis")
         if entries:
             rewards = [e.reward for e in entries if e.reward == e.reward]
@@ -64,7 +64,7 @@ class GroupPage(Page):
             facts.append(f"  mean reward {show('reward_mean', mean)}", palette.text)
             epoch = next((r.epoch for e in entries if (r := self._open(e))), None)
             facts.append(f"  epoch {epoch}" if epoch is not None else "", palette.dim)
-        self.query_one("#group-facts", Static).update(facts)
+        self.query_one("#group-facts", Facts).show(facts)
         if not self._shown:
             lines.show(1, self.note("no rollout here: choose a group on screen 3"))
             return

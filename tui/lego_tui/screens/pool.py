@@ -10,13 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.widgets import Static
 
 from lego_tui.feed.index import Index
 from lego_tui.grid import Cell, Column, lay_out
 from lego_tui.plot import spark
 from lego_tui.safe import one_line
 from lego_tui.screens.page import Page
+from lego_tui.tally import tally
+from lego_tui.widgets.facts import Facts
 from lego_tui.widgets.lines import Lines
 
 _COLUMNS = (
@@ -72,26 +73,23 @@ class PoolPage(Page):
     def compose(self) -> ComposeResult:
         self._rows: list[TaskRow] = []
         self._all: list[TaskRow] = []
-        self._counted = (-1, "")
-        yield Static(id="pool-facts")
+        yield Facts(id="pool-facts")
         yield Lines(id="pool-lines")
 
     def draw(self) -> None:
         run, palette, lines = self.state.run, self.palette, self.query_one(Lines)
         if run is None or not len(run.index):
-            self.query_one(Static).update("")
+            self.query_one(Facts).show()
             lines.show(1, self.note("no rollout is recorded yet: tasks appear with their first group"))
             return
-        if self._counted != (len(run.index), run.name):
-            self._all = count_tasks(run.index)
-            self._counted = (len(run.index), run.name)
-        self._rows = [row for row in self._all if self.passes(f"{row.task} {row.says}")]
+        self._all = run.index_at_step("tasks", count_tasks)
+        self._rows = [row for row in self._all if not self.filter or self.passes(f"{row.task} {row.says}")]
         keys: tuple[Callable[[TaskRow], float | str], ...] = (
             lambda r: r.task, lambda r: len(r.rates), lambda r: _low(r.first), lambda r: _low(r.last),
             lambda r: _low(r.last - r.first), lambda r: _low(r.last), lambda r: r.failed, lambda r: r.says,
         )  # fmt: skip
         self._rows.sort(key=keys[self.sort % len(keys)], reverse=self.descending)
-        self.query_one(Static).update(self._facts())
+        self.query_one(Facts).show(self._facts())
         lines.show(
             len(self._rows),
             self._line,
@@ -154,18 +152,10 @@ class PoolPage(Page):
 def count_tasks(index: Index) -> list[TaskRow]:
     """Visits of every training task, from the index alone; columns only, so that 320,000 rollouts take a moment."""
     columns = index.columns()
-    training = columns["step"] >= 0
-    step, task = columns["step"][training].astype(np.int64), columns["task"][training].astype(np.int64)
-    reward = columns["reward"][training]
-    if not len(step):
-        return []
-    key = task * (int(step.max()) + 1) + step
-    visits, place = np.unique(key, return_inverse=True)
-    graded = np.isfinite(reward)
-    size = np.bincount(place[graded], minlength=len(visits))
-    solved = np.bincount(place[graded & (reward >= 1)], minlength=len(visits))
-    failed = np.bincount(place[~graded], minlength=len(visits))
-    tasks, steps = np.divmod(visits, int(step.max()) + 1)
+    graded = np.isfinite(columns.reward)
+    tasks, steps, (size, solved, failed) = tally(
+        columns.task, columns.step, graded, graded & (columns.reward >= 1), ~graded
+    )
     edges = np.flatnonzero(np.diff(tasks, prepend=-1, append=-1))
     rate = np.divide(solved, size, out=np.full(len(size), np.nan), where=size > 0)
     return [

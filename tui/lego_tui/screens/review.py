@@ -11,7 +11,6 @@ from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Static
 
 from lego_tui.feed.index import Entry
 from lego_tui.feed.run import RunFeed
@@ -22,6 +21,7 @@ from lego_tui.palette import GLYPHS
 from lego_tui.reviewing import Item, looked, queue, to_open
 from lego_tui.safe import one_line, wrap
 from lego_tui.screens.page import Page
+from lego_tui.widgets.facts import Facts
 from lego_tui.widgets.lines import Lines
 
 _COLUMNS = (
@@ -51,7 +51,7 @@ class ReviewPage(Page):
         self._all: list[Item] = []
         self._items: list[Item] = []
         self._hides_labelled = False
-        yield Static(id="review-facts")
+        yield Facts(id="review-facts")
         yield Lines(id="review-lines")
         yield Lines(has_cursor=False, id="review-preview")
 
@@ -59,7 +59,7 @@ class ReviewPage(Page):
         run, palette, lines = self.state.run, self.palette, self.query_one("#review-lines", Lines)
         if run is None or not len(run.index):
             self._all = self._items = []
-            self.query_one(Static).update("")
+            self.query_one(Facts).show()
             lines.show(1, self.note("no rollout is recorded yet: the queue is made of rollouts"))
             self._preview()
             return
@@ -97,7 +97,7 @@ class ReviewPage(Page):
             line.append("   reading …", palette.watch)
         elif len(wanted) < len(run.index):
             line.append("   (whole steps, evenly; evaluations are left out)", palette.dim)
-        self.query_one(Static).update(line)
+        self.query_one(Facts).show(line)
 
     def _is_shown(self, item: Item) -> bool:
         text = f"{item.rollout} {item.task} {item.label} {' '.join(item.reasons)}"

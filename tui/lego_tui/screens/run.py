@@ -10,7 +10,6 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.widgets import Static
 
 from lego_tui.grid import Cell, Column, lay_out
 from lego_tui.health import findings, level, verdict
@@ -20,6 +19,7 @@ from lego_tui.plot import spark
 from lego_tui.safe import one_line
 from lego_tui.screens.page import Page
 from lego_tui.widgets.chart import Chart, Curve
+from lego_tui.widgets.facts import Facts
 from lego_tui.widgets.lines import Lines
 
 _COLUMNS = (
@@ -57,7 +57,7 @@ class RunPage(Page):
     def compose(self) -> ComposeResult:
         self._is_log = self._is_smooth = False
         self._names: list[str] = []
-        yield Static(id="run-findings")
+        yield Facts(id="run-findings")
         with Container(id="run-split"):
             yield Chart(id="run-chart")
             yield Lines(id="run-metrics")
@@ -69,7 +69,7 @@ class RunPage(Page):
         run, palette = self.state.run, self.palette
         lines, chart = self.query_one(Lines), self.query_one(Chart)
         if run is None or not len(run.steps):
-            self.query_one(Static).update("")
+            self.query_one(Facts).show()
             chart.show([], [], at=-1, is_log=False, is_smooth=False, dim=palette.dim, strong=palette.strong)
             why = "no run is chosen: 1 lists them" if run is None else f"{one_line(run.name)} has no step yet"
             stage = run.stage if run else None
@@ -108,7 +108,7 @@ class RunPage(Page):
             text.append(("\n" if n else "") + line, palette.level(level(finding)))
         if len(found) > rows:
             text.append(f"  +{len(found) - rows} more: a", palette.dim)
-        self.query_one(Static).update(text)
+        self.query_one(Facts).show(text)
 
     def _draw_chart(self) -> None:
         run, palette = self.state.run, self.palette

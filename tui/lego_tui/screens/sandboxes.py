@@ -10,13 +10,14 @@ from typing import ClassVar
 import numpy as np
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.widgets import Static
 
-from lego_tui.feed.index import Entry
+from lego_tui.feed.index import Entry, Index
 from lego_tui.grid import Cell, Column, lay_out
 from lego_tui.plot import spark
 from lego_tui.safe import one_line
 from lego_tui.screens.page import Page
+from lego_tui.tally import tally
+from lego_tui.widgets.facts import Facts
 from lego_tui.widgets.lines import Lines
 
 _COLUMNS = (
@@ -40,9 +41,9 @@ class SandboxesPage(Page):
     def compose(self) -> ComposeResult:
         self._failures: list[Entry] = []
         self._ends: list[tuple[str, np.ndarray]] = []
-        yield Static(id="sandboxes-stages")
+        yield Facts(id="sandboxes-stages")
         yield Lines(has_cursor=False, id="sandboxes-ends")
-        yield Static(id="sandboxes-title")
+        yield Facts(id="sandboxes-title")
         yield Lines(id="sandboxes-failures")
 
     def draw(self) -> None:
@@ -51,12 +52,12 @@ class SandboxesPage(Page):
             self.query_one("#sandboxes-ends", Lines),
             self.query_one("#sandboxes-failures", Lines),
         )
-        title = self.query_one("#sandboxes-title", Static)
+        title = self.query_one("#sandboxes-title", Facts)
         if run is None or not len(run.index):
             ends.show(1, self.note("no rollout is recorded: each appears when it has ended"))
             failures.show(0, self.note(""))
             return
-        self._ends = self._count()
+        self._ends = run.index_at_step("ends", count_ends)
         ends.styles.height = min(len(self._ends) + 1, max(self.size.height // 2, 3))
         ends.show(
             len(self._ends), self._end, header=lambda width: lay_out(_COLUMNS, width).header(palette.dim)
@@ -67,7 +68,7 @@ class SandboxesPage(Page):
             for e in run.index.failures(_MAX_FAILURES)
             if self.passes(f"{e.id} {e.stop_reason} {self._message(e)}")
         ]
-        title.update(self._title())
+        title.show(self._title())
         if self._failures:
             failures.show(len(self._failures), self._failure, cursor_style=palette.cursor)
         else:
@@ -77,27 +78,6 @@ class SandboxesPage(Page):
                     "no rollout failed outside the policy" if not self.filter else "none passes the filter"
                 ),
             )
-
-    def _count(self) -> list[tuple[str, np.ndarray]]:
-        """Share of each way to end by step (evaluations left out), the most frequent first."""
-        run = self.state.run
-        assert run is not None
-        columns = run.index.columns()
-        steps, stops = columns["step"], columns["stop"]
-        known = steps >= 0
-        steps, stops = steps[known].astype(int), stops[known].astype(int)
-        if not len(steps):
-            return []
-        known_steps, steps = np.unique(steps, return_inverse=True)  # a step may have any number
-        count = len(known_steps)
-        totals = np.bincount(steps, minlength=count)
-        found: list[tuple[str, np.ndarray]] = []
-        for code in map(int, np.unique(stops).tolist()):
-            per_step = np.bincount(steps[stops == code], minlength=count).astype(float)
-            share = np.divide(per_step, totals, out=np.full(count, np.nan), where=totals > 0)
-            stacked: np.ndarray = np.array([share, per_step])
-            found.append((run.index.stops.list[code], stacked))
-        return sorted(found, key=lambda item: -item[1][1].sum())
 
     def _end(self, number: int, width: int) -> Text:
         name, (share, counts) = self._ends[number]
@@ -132,7 +112,7 @@ class SandboxesPage(Page):
                 line.append(f"{np.median(values):.1f}  ", palette.strong)
             if not names:
                 line.append("reading …" if self.needs() else "no stage was recorded", palette.dim)
-        self.query_one("#sandboxes-stages", Static).update(line)
+        self.query_one("#sandboxes-stages", Facts).show(line)
 
     def _title(self) -> Text:
         messages = Counter(m for e in self._failures if (m := self._message(e)))
@@ -179,6 +159,21 @@ class SandboxesPage(Page):
     def handle(self) -> str:
         lines = self.query_one("#sandboxes-failures", Lines)
         return self._failures[lines.cursor].id if lines.cursor < len(self._failures) else ""
+
+
+def count_ends(index: Index) -> list[tuple[str, np.ndarray]]:
+    """Share and number of each way to end by step (evaluations left out), the most frequent first."""
+    columns = index.columns()
+    steps, step = np.unique(columns.step, return_inverse=True) if len(columns.step) else (columns.step,) * 2
+    totals = np.bincount(step, minlength=len(steps))
+    found: list[tuple[str, np.ndarray]] = []
+    stops, places, (counts,) = tally(columns.stop, step, np.ones(len(step), bool))
+    for code in map(int, np.unique(stops).tolist()):
+        per_step = np.zeros(len(steps))
+        per_step[places[stops == code]] = counts[stops == code]
+        share = np.divide(per_step, totals, out=np.full(len(steps), np.nan), where=totals > 0)
+        found.append((index.stops.list[code], np.array([share, per_step])))
+    return sorted(found, key=lambda item: -item[1][1].sum())
 
 
 def _mean(values: np.ndarray) -> float:

@@ -13,7 +13,6 @@ import numpy as np
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Static
 
 from lego_tui.feed.details import Details
 from lego_tui.feed.index import Entry
@@ -22,6 +21,7 @@ from lego_tui.metrics import show
 from lego_tui.safe import one_line
 from lego_tui.screens.marks import LEGEND, legend, mark, strip
 from lego_tui.screens.page import Page
+from lego_tui.widgets.facts import Facts
 from lego_tui.widgets.lines import Lines
 
 _COLUMNS = (
@@ -93,19 +93,19 @@ class StepPage(Page):
     def compose(self) -> ComposeResult:
         self._rows: list[GroupRow] = []
         self._hides_flat = False
-        yield Static(id="step-facts")
+        yield Facts(id="step-facts")
         yield Lines(id="step-lines")
         yield Lines(has_cursor=False, id="step-preview")
-        yield Static(id="step-legend")
+        yield Facts(id="step-legend")
 
     def draw(self) -> None:
         run, palette, step = self.state.run, self.palette, self.state.step_now
         lines = self.query_one("#step-lines", Lines)
-        self.query_one("#step-legend", Static).update(
+        self.query_one("#step-legend", Facts).show(
             Text(LEGEND, palette.dim, no_wrap=True, overflow="ellipsis")
         )
         if run is None or step is None:
-            self.query_one("#step-facts", Static).update("")
+            self.query_one("#step-facts", Facts).show()
             lines.show(1, self.note("no step yet: the first one appears when its rollouts are trained"))
             return
         self._facts(step)
@@ -195,7 +195,7 @@ class StepPage(Page):
         line.append(one_line(text, 200), palette.text)
         line.append("   tokens ", palette.dim)
         line.append(f"{show('n', at('trained'))} trained of {show('n', at('sampled'))}", palette.text)
-        self.query_one("#step-facts", Static).update(line)
+        self.query_one("#step-facts", Facts).show(line)
 
     def _groups(self, step: int) -> list[GroupRow]:
         run, reading = self.state.run, self.state.reading

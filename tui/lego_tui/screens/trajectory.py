@@ -11,7 +11,6 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.widgets import Static
 
 from lego_tui import views
 from lego_tui.feed.index import Entry
@@ -23,6 +22,7 @@ from lego_tui.screens.marks import mark
 from lego_tui.screens.page import Page
 from lego_tui.tokenizer import Decoder
 from lego_tui.views import Row
+from lego_tui.widgets.facts import Facts
 from lego_tui.widgets.lines import Lines
 
 _WIDE = 110
@@ -65,7 +65,7 @@ class TrajectoryPage(Page):
         self._rows: list[Row] = []
         self._laid_out: object = None
         self._decoder = Decoder()
-        yield Static(id="trajectory-facts")
+        yield Facts(id="trajectory-facts")
         with Horizontal():
             yield Lines(has_cursor=False, id="trajectory-lines")
             yield Lines(has_cursor=False, id="trajectory-side")
@@ -78,7 +78,7 @@ class TrajectoryPage(Page):
         side.display = self.size.width >= _WIDE and self.view != "verdict"
         entry = self._entry()
         if entry is None:
-            self.query_one(Static).update("")
+            self.query_one(Facts).show()
             lines.show(2, self.note("no rollout is chosen", "3 lists the groups of a step, enter opens them"))
             return
         self._facts(entry, rollout)
@@ -134,7 +134,7 @@ class TrajectoryPage(Page):
         if said := run.labels.get(entry.id) if run else None:
             line.append(f"  labelled {said.label}{' (exclude)' * said.exclude}", palette.watch)
         line.append(f"   [{self.view}]", palette.accent)
-        self.query_one(Static).update(line)
+        self.query_one(Facts).show(line)
 
     def _line(self, number: int, width: int) -> Text:
         row = self._rows[number]

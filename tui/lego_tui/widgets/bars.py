@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
+from textual.strip import Strip
 from textual.widget import Widget
+
+from lego_tui.widgets.strips import as_strip
 
 Part = tuple[str, Style]
 
@@ -23,11 +26,15 @@ class Bar(Widget):
         self._right: Sequence[Part] = ()
 
     def show(self, left: Sequence[Part], right: Sequence[Part] = ()) -> None:
-        self._left, self._right = left, right
-        self.refresh()
+        if (self._left, self._right) != (left, right):
+            self._left, self._right = left, right
+            self.refresh()
 
-    def render(self) -> Text:
+    def render_line(self, y: int) -> Strip:
         width = self.size.width
+        return as_strip(self, self._text(width), self.rich_style, width)
+
+    def _text(self, width: int) -> Text:
         right = Text.assemble(*self._right)
         left = Text.assemble(*self._left, no_wrap=True)
         room = max(width - cell_len(right.plain) - 1, width // 2)

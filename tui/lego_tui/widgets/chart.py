@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.style import Style
 from rich.text import Text
+from textual.geometry import Size
+from textual.strip import Strip
 from textual.widget import Widget
 
 from lego_tui.plot import Values, curve, scale_of, smooth
+from lego_tui.widgets.strips import as_strip
 
 _AXIS = 9
 """Cells of the axis' labels."""
@@ -40,6 +43,8 @@ class Chart(Widget):
         self._is_log = self._is_smooth = False
         self._dim = self._strong = Style()
         self._label: Callable[[float], str] = str
+        self._lines: list[Text] = []
+        self._drawn_for: Size | None = None
 
     def show(
         self,
@@ -57,36 +62,40 @@ class Chart(Widget):
         self._curves, self._steps, self._at = curves, steps, at
         self._is_log, self._is_smooth, self._dim, self._strong = is_log, is_smooth, dim, strong
         self._label = label
+        self._drawn_for = None
         self.refresh()
 
-    def render(self) -> Text:
-        width, height = self.size.width - _AXIS, self.size.height - 2
+    def render_line(self, y: int) -> Strip:
+        size, base = self.size, self.rich_style
+        if self._drawn_for != size:
+            self._drawn_for = size
+            self._lines = self._draw(size.width, size.height)
+        return (
+            as_strip(self, self._lines[y], base, size.width)
+            if y < len(self._lines)
+            else Strip.blank(size.width, base)
+        )
+
+    def _draw(self, whole: int, height: int) -> list[Text]:
+        width, height = whole - _AXIS, height - 2
         title = self._title()
         if width < 4 or height < 1 or not self._curves:
-            return title
+            return [title]
         drawn = [smooth(c.values) if self._is_smooth else c.values for c in self._curves]
         scale = scale_of(drawn, is_log=self._is_log)
         layers = [curve(values, width=width, height=height, scale=scale) for values in drawn]
         mark = self._column(width)
+        styles = [self._dim, *(c.style for c in self._curves)]
+        styles += [self._dim, *(c.style + Style(bold=True) for c in self._curves)]
+        places = [1 - y / max(height - 1, 1) for y in range(height)]
+        said = {y: self._label(scale.value(places[y])) for y in (0, height // 2, height - 1)}
         lines = [title]
-        for y in range(height):
-            place = 1 - y / max(height - 1, 1)
-            label = self._label(scale.value(place)) if y in (0, height // 2, height - 1) else ""
-            line = Text(f"{label[: _AXIS - 2]:>{_AXIS - 2}} ┤", self._dim, end="")
-            cells = (self._cell(layers, x, y, mark) for x in range(width))
-            for style, run in itertools.groupby(
-                cells, key=operator.itemgetter(1)
-            ):  # a span costs, a cell does not
-                line.append("".join(char for char, _ in run), style)
+        for y, (chars, kinds) in enumerate(zip(*_merged(layers, mark), strict=True)):
+            line = Text(f"{said.get(y, '')[: _AXIS - 2]:>{_AXIS - 2}} ┤", self._dim, end="", no_wrap=True)
+            for kind, begin, end in _stretches(kinds):
+                line.append(chars[begin:end], styles[kind])
             lines.append(line)
-        lines.append(self._axis(width, mark))
-        return Text("\n").join(lines)
-
-    def _cell(self, layers: list[list[str]], x: int, y: int, mark: int) -> tuple[str, Style]:
-        for layer, drawn in zip(layers, self._curves, strict=True):
-            if layer[y][x] != " ":
-                return layer[y][x], drawn.style + Style(bold=True) if x == mark else drawn.style
-        return ("│", self._dim) if x == mark else (" ", self._dim)
+        return [*lines, self._axis(width, mark)]
 
     def _title(self) -> Text:
         line = Text(no_wrap=True, end="", overflow="ellipsis")
@@ -121,3 +130,22 @@ class Chart(Widget):
             begin = min(max(mark - len(here) // 2, 0), max(width - len(here), 0))
             line[begin : begin + len(here)] = here
         return Text(" " * _AXIS + "".join(line)[:width], self._dim, no_wrap=True)
+
+
+def _merged(layers: Sequence[NDArray[np.uint8]], mark: int) -> tuple[list[str], NDArray[np.int64]]:
+    """Lines of characters, and `[height, width]` whose each is: 0 nobody's, 1 … the layer's, as many more at the mark."""
+    bits, owners = np.zeros_like(layers[0]), np.zeros(layers[0].shape, np.int64)
+    for number, layer in enumerate(layers, 1):
+        takes = (bits == 0) & (layer > 0)
+        bits[takes], owners[takes] = layer[takes], number
+    codes = np.where(bits > 0, 0x2800 + bits.astype("<u4"), ord(" ")).astype("<u4")
+    if mark >= 0:
+        codes[:, mark] = np.where(bits[:, mark] > 0, codes[:, mark], ord("│"))
+        owners[:, mark] += len(layers) + 1
+    return [row.tobytes().decode("utf-32-le") for row in codes], owners
+
+
+def _stretches(kinds: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """(kind, begin, end) of what is of one kind: a span costs, a cell does not."""
+    edges = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(kinds)]
+    return ((int(kinds[begin]), begin, end) for begin, end in itertools.pairwise(edges))

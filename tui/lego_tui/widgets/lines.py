@@ -8,21 +8,18 @@ mouse; knows nothing of what it shows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
-from rich.console import Console
-from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-if TYPE_CHECKING:
-    from textual.app import App
+from lego_tui.widgets.strips import as_strip
 
 Line = Callable[[int, int], Text]
 """(number, width) → the line."""
@@ -64,6 +61,7 @@ class Lines(ScrollView, can_focus=True):
         self._line: Line = lambda number, width: Text("")
         self._header: Callable[[int], Text] | None = None
         self._cursor_style = Style(reverse=True)
+        self._base = Style()
 
     def show(
         self,
@@ -95,29 +93,20 @@ class Lines(ScrollView, can_focus=True):
         if changed:
             self.post_message(self.Moved(self))
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._base = self.rich_style  # of all that it lies in: asked once, not for each line
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
-        base = self.rich_style
+        base = self._base
         if self._header is not None and y == 0:
-            return self._strip(self._header(width), base, width)
+            return as_strip(self, self._header(width), base, width)
         number = y + round(self.scroll_offset.y) - (self._header is not None)
         if not 0 <= number < self.count:
             return Strip.blank(width, base)
         style = base + self._cursor_style if self.has_cursor and number == self.cursor else base
-        return self._strip(self._line(number, width), style, width)
-
-    def _strip(self, text: Text, style: Style, width: int) -> Strip:
-        text.end = ""
-        own = text.style if isinstance(text.style, Style) else Style()  # a line without spans leaves it out
-        segments = [
-            Segment(part.text, style + own + (part.style or Style())) for part in text.render(self._terminal)
-        ]
-        return Strip(segments).adjust_cell_length(width, style)
-
-    @property
-    def _terminal(self) -> Console:
-        app: object = self.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        return cast("App[None]", app).console
+        return as_strip(self, self._line(number, width), style, width)
 
     def action_step(self, by: int) -> None:
         if self.has_cursor:
