@@ -11,6 +11,7 @@ seconds beside them. Textual's own DataTable with the same rows is the compariso
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import resource
 import sys
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from textual.app import App
+from textual.pilot import Pilot
 from textual.widgets import DataTable
 
 from lego_control.demo_runs.stories import STORIES
@@ -36,6 +38,7 @@ SCREENS = (
     ("5", "Health"),
     ("6", "Sandboxes"),
     ("7", "Pool"),
+    ("8", "Review"),
 )
 FOLLOWED_S = 10
 DATA_TABLE_ROWS = 5000
@@ -75,6 +78,7 @@ def long_run(folder: Path, steps: int = STEPS, rollouts: int = ROLLOUTS) -> Path
 async def measure(run: Path) -> list[Row]:
     """Open, visit every screen, follow."""
     rows: list[Row] = []
+    gc.freeze()  # as `lego watch` does
     clock = _Clock()
     app = Watch(Fleet(run))
     async with app.run_test(size=(120, 36)) as pilot:
@@ -86,14 +90,15 @@ async def measure(run: Path) -> list[Row]:
         rows.append(clock.row("the whole index read, in the background"))
         for key, title in SCREENS:
             clock = _Clock()
-            await pilot.press(key)
+            await _press(pilot, app, key)
             rows.append(clock.row(f"screen {title}", "≤ 0.2 s"))
             while app.is_reading or app.page.needs():
                 await pilot.pause(0.02)
         await pilot.press("2")
+        going_on = _GoingOn(run)
         clock, draws = _Clock(), app.num_draws
-        for n in range(FOLLOWED_S):
-            _append_step(run, STEPS + 1 + n)
+        for _ in range(FOLLOWED_S):
+            going_on.append_step()
             await asyncio.sleep(1)
         followed = clock.row(
             f"following a step a second for {FOLLOWED_S} s ({app.num_draws - draws} redraws)", "CPU ≤ 5 %"
@@ -101,6 +106,16 @@ async def measure(run: Path) -> list[Row]:
         rows.append(followed)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return [*rows, Row(what=f"memory at its highest: {memory:.0f} MB", cpu_s=0, wall_s=0, aim="≤ 300 MB")]
+
+
+async def _press(pilot: Pilot[None], app: Watch, key: str) -> None:
+    """Press a key, until what it leads to is on the terminal."""
+    draws, painted = app.num_draws, asyncio.Event()
+    app.simulate_key(key)
+    while app.num_draws == draws:
+        await pilot.pause(0.001)
+    app.call_after_refresh(painted.set)
+    await painted.wait()
 
 
 class _Clock:
@@ -113,10 +128,29 @@ class _Clock:
         )
 
 
-def _append_step(run: Path, step: int) -> None:
-    last = json.loads((run / "steps.jsonl").read_bytes()[-8192:].splitlines()[-1])
-    with (run / "steps.jsonl").open("a") as file:
-        file.write(json.dumps({**last, "step": step}) + "\n")
+class _GoingOn:
+    """Steps with their rollouts, each like the run's last one."""
+
+    def __init__(self, run: Path) -> None:
+        self._steps, self._index = run / "steps.jsonl", run / "trajectories" / "index.jsonl"
+        self._record = json.loads(_tail(self._steps, 1)[0])
+        self._entries = [json.loads(line) for line in _tail(self._index, ROLLOUTS)]
+        self._step = int(self._record["step"])
+
+    def append_step(self) -> None:
+        self._step += 1
+        ids = [{"step": self._step, "id": f"s{self._step:05d}{entry['id'][6:]}"} for entry in self._entries]
+        rollouts = [json.dumps(entry | own) for entry, own in zip(self._entries, ids, strict=True)]
+        with self._index.open("a") as index, self._steps.open("a") as steps:
+            index.write("\n".join([*rollouts, ""]))
+            steps.write(json.dumps({**self._record, "step": self._step}) + "\n")
+
+
+def _tail(path: Path, count: int, *, most: int = 4096) -> list[bytes]:
+    """The last lines, none of which is longer than `most` bytes."""
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - (count + 1) * most, 0))
+        return file.read().splitlines()[-count:]
 
 
 class _Table(App[None]):

@@ -5,6 +5,7 @@ As in `cli.py`, what a command needs is imported when it runs.
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import time
@@ -51,9 +52,11 @@ def watch(path: Path | None, allow_control: bool, ascii_only: bool, theme: str, 
     from lego_tui.ascii import is_needed
     from lego_tui.feed.fleet import Fleet
 
-    Watch(
+    app = Watch(
         Fleet(root), allow_control=allow_control, ascii_only=ascii_only or is_needed(), theme_name=theme
-    ).run()
+    )
+    gc.freeze()  # what is imported stays: to look through it for garbage again would cost a key 50 ms
+    app.run()
     return 0
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import ClassVar
 
@@ -172,12 +172,15 @@ class Watch(App[None]):
         self._bars()
         if not self.is_reading and (work := self.page.needs()):
             self.is_reading = True
-            self.run_worker(self._read(work), name="read")
+            self.call_after_refresh(self._start_reading, work)  # what is known is shown first
 
-    async def _read(self, work: object) -> None:
+    def _start_reading(self, work: Callable[[], object]) -> None:
+        self.run_worker(self._read(work), name="read")
+
+    async def _read(self, work: Callable[[], object]) -> None:
         began = time.monotonic()
         try:
-            await asyncio.to_thread(work)  # type: ignore[arg-type]
+            await asyncio.to_thread(work)
         finally:
             self.is_reading = False
         wait = DRAW_S - (time.monotonic() - began)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from lego_tui.feed.steps import MAX_STEP
+from lego_tui.feed.tally import Tally, tally
 from lego_tui.safe import one_line
 
 _HANDLE = re.compile(r"[se](\d+)\.([gt]\d+)(?:\.r(\d+))?(?:~(\d+))?$")
@@ -74,19 +74,6 @@ class Entry:
     @property
     def is_truncated(self) -> bool:
         return self.stop_reason.startswith("truncated")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Trained:
-    """Training rollouts in order of recording."""
-
-    step: NDArray[np.int64]
-    task: NDArray[np.int64]
-    """Place in `Index.tasks`."""
-    stop: NDArray[np.int64]
-    """Place in `Index.stops`."""
-    reward: NDArray[np.float64]
-    """NaN without a grade."""
 
 
 class Names:
@@ -190,14 +177,18 @@ class Index:
             found.setdefault(entry.group, []).append(entry)
         return {name: sorted(found[name], key=lambda e: (e.rollout, e.id)) for name in sorted(found)}
 
-    def columns(self) -> Trained:
-        """Copies for counting; only of what trains something."""
+    def by_task(self) -> Tally:
+        """Training rollouts by task, a place in `tasks`, and step."""
+        return self._tally(self._task)
+
+    def by_ending(self) -> Tally:
+        """Training rollouts by how they ended, a place in `stops`, and step."""
+        return self._tally(self._stop)
+
+    def _tally(self, what: array[int]) -> Tally:
         count = len(self)
-        step, task, stop = (np.array(part[:count], np.int64) for part in (self._step, self._task, self._stop))
-        keep = step != EVALUATION
-        return Trained(
-            step=step[keep], task=task[keep], stop=stop[keep], reward=np.array(self._reward[:count])[keep]
-        )
+        whats, steps = (np.array(part[:count], np.int64) for part in (what, self._step))
+        return tally(whats, steps, np.array(self._reward[:count]))
 
     def failures(self, limit: int) -> list[Entry]:
         """The newest rollouts that something outside failed."""

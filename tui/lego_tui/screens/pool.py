@@ -16,7 +16,6 @@ from lego_tui.grid import Cell, Column, lay_out
 from lego_tui.plot import spark
 from lego_tui.safe import one_line
 from lego_tui.screens.page import Page
-from lego_tui.tally import tally
 from lego_tui.widgets.facts import Facts
 from lego_tui.widgets.lines import Lines
 
@@ -33,24 +32,46 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TaskRow:
-    """One task over its visits; a visit is a group."""
+class Visits:
+    """`[v]` every visit of every task, by task and step; a visit is a group. Plain lists, which collect no garbage."""
 
-    task: str
     steps: list[int]
     rates: list[float]
-    """Solve rate of each visit; NaN where nothing was graded."""
+    """Share that was solved; NaN where nothing was graded."""
     sizes: list[int]
+    """Graded rollouts."""
     solved: list[int]
-    failed: int
+    failed: list[int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskRow:
+    """One task: a stretch of the visits."""
+
+    task: str
+    of: Visits
+    begin: int
+    end: int
+
+    @property
+    def num_visits(self) -> int:
+        return self.end - self.begin
+
+    @property
+    def rates(self) -> list[float]:
+        return self.of.rates[self.begin : self.end]
 
     @property
     def first(self) -> float:
-        return self.rates[0]
+        return self.of.rates[self.begin]
 
     @property
     def last(self) -> float:
-        return self.rates[-1]
+        return self.of.rates[self.end - 1]
+
+    @property
+    def failed(self) -> int:
+        return sum(self.of.failed[self.begin : self.end])
 
     @property
     def says(self) -> str:
@@ -85,7 +106,7 @@ class PoolPage(Page):
         self._all = run.index_at_step("tasks", count_tasks)
         self._rows = [row for row in self._all if not self.filter or self.passes(f"{row.task} {row.says}")]
         keys: tuple[Callable[[TaskRow], float | str], ...] = (
-            lambda r: r.task, lambda r: len(r.rates), lambda r: _low(r.first), lambda r: _low(r.last),
+            lambda r: r.task, lambda r: r.num_visits, lambda r: _low(r.first), lambda r: _low(r.last),
             lambda r: _low(r.last - r.first), lambda r: _low(r.last), lambda r: r.failed, lambda r: r.says,
         )  # fmt: skip
         self._rows.sort(key=keys[self.sort % len(keys)], reverse=self.descending)
@@ -101,9 +122,10 @@ class PoolPage(Page):
         """Figure 5: tasks by number of successes, at the first and at the last visit."""
         palette, rows = self.palette, self._all
         text = Text(no_wrap=True, overflow="ellipsis")
-        size = max((max(row.sizes, default=0) for row in rows), default=0)
-        for label, at in (("first visit", 0), ("last visit ", -1)):
-            counts = Counter(row.solved[at] for row in rows if row.sizes[at])
+        size = max(rows[0].of.sizes) if rows else 0
+        ends = (("first visit", [r.begin for r in rows]), ("last visit ", [r.end - 1 for r in rows]))
+        for label, places in ends:
+            counts = Counter(rows[0].of.solved[at] for at in places if rows[0].of.sizes[at])
             total = sum(counts.values()) or 1
             bars = spark(np.array([counts.get(k, 0) for k in range(size + 1)], float), size + 1)
             dead = (counts.get(0, 0) + counts.get(size, 0)) / total
@@ -123,11 +145,11 @@ class PoolPage(Page):
         arrow = "↑" if change > 0 else "↓" if change < 0 else " "
         cells: list[Cell] = [
             (one_line(row.task, 80), palette.strong),
-            (str(len(row.rates)), palette.text),
+            (str(row.num_visits), palette.text),
             (_percent(row.first), palette.text),
             (_percent(row.last), palette.strong),
-            (f"{arrow}{abs(change):.0%}" if change == change and len(row.rates) > 1 else "–", style),
-            (spark(np.array(row.rates), min(len(row.rates), 14)), palette.accent),
+            (f"{arrow}{abs(change):.0%}" if change == change and row.num_visits > 1 else "–", style),
+            (spark(np.array(row.rates), min(row.num_visits, 14)), palette.accent),
             (str(row.failed or ""), palette.watch),
             (row.says, palette.dim),
         ]
@@ -138,8 +160,8 @@ class PoolPage(Page):
         if run is None or number >= len(self._rows):
             return
         row = self._rows[number]
-        self.state.step = row.steps[-1]
-        for name, entries in run.index.groups(row.steps[-1]).items():
+        self.state.step = row.of.steps[row.end - 1]
+        for name, entries in run.index.groups(self.state.step).items():
             if entries[0].task == row.task:
                 self.state.group, self.state.rollout = name, ""
         self.shell.go("group")
@@ -151,22 +173,18 @@ class PoolPage(Page):
 
 def count_tasks(index: Index) -> list[TaskRow]:
     """Visits of every training task, from the index alone; columns only, so that 320,000 rollouts take a moment."""
-    columns = index.columns()
-    graded = np.isfinite(columns.reward)
-    tasks, steps, (size, solved, failed) = tally(
-        columns.task, columns.step, graded, graded & (columns.reward >= 1), ~graded
+    found = index.by_task()
+    edges: list[int] = np.flatnonzero(np.diff(found.what, prepend=-1, append=-1)).tolist()
+    rate = np.divide(found.solved, found.graded, out=np.full(len(found.step), np.nan), where=found.graded > 0)
+    visits = Visits(
+        steps=found.step.tolist(),
+        rates=rate.tolist(),
+        sizes=found.graded.tolist(),
+        solved=found.solved.tolist(),
+        failed=found.ungraded.tolist(),
     )
-    edges = np.flatnonzero(np.diff(tasks, prepend=-1, append=-1))
-    rate = np.divide(solved, size, out=np.full(len(size), np.nan), where=size > 0)
     return [
-        TaskRow(
-            task=index.tasks.list[int(tasks[a])],
-            steps=steps[a:b].tolist(),
-            rates=rate[a:b].tolist(),
-            sizes=size[a:b].tolist(),
-            solved=solved[a:b].tolist(),
-            failed=int(failed[a:b].sum()),
-        )
+        TaskRow(task=index.tasks.list[int(found.what[a])], of=visits, begin=a, end=b)
         for a, b in itertools.pairwise(edges)
     ]
 

@@ -16,7 +16,6 @@ from lego_tui.grid import Cell, Column, lay_out
 from lego_tui.plot import spark
 from lego_tui.safe import one_line
 from lego_tui.screens.page import Page
-from lego_tui.tally import tally
 from lego_tui.widgets.facts import Facts
 from lego_tui.widgets.lines import Lines
 
@@ -163,16 +162,15 @@ class SandboxesPage(Page):
 
 def count_ends(index: Index) -> list[tuple[str, np.ndarray]]:
     """Share and number of each way to end by step (evaluations left out), the most frequent first."""
-    columns = index.columns()
-    steps, step = np.unique(columns.step, return_inverse=True) if len(columns.step) else (columns.step,) * 2
-    totals = np.bincount(step, minlength=len(steps))
+    ended = index.by_ending()
+    counts = ended.graded + ended.ungraded
+    steps, place = np.unique(ended.step, return_inverse=True)  # a step may have any number
+    totals = np.bincount(place, counts, len(steps))
     found: list[tuple[str, np.ndarray]] = []
-    stops, places, (counts,) = tally(columns.stop, step, np.ones(len(step), bool))
-    for code in map(int, np.unique(stops).tolist()):
-        per_step = np.zeros(len(steps))
-        per_step[places[stops == code]] = counts[stops == code]
-        share = np.divide(per_step, totals, out=np.full(len(steps), np.nan), where=totals > 0)
-        found.append((index.stops.list[code], np.array([share, per_step])))
+    for code in map(int, np.unique(ended.what).tolist()):
+        mine = ended.what == code
+        per_step = np.bincount(place[mine], counts[mine], len(steps))
+        found.append((index.stops.list[code], np.array([per_step / totals, per_step])))
     return sorted(found, key=lambda item: -item[1][1].sum())
 
 
