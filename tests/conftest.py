@@ -1,5 +1,5 @@
 """Docker tests need an engine: without one they are skipped with the reason, unless the caller insists.
-Programs under test can be interrupted, however the suite itself was started."""
+Programs under test can be interrupted, however the suite itself was started; laws hold however slow the machine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ import subprocess
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A loaded machine is no failure of a law.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 MOST_WORKERS = 8
 """About a gigabyte each, which they keep until the last test has ended."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.render import Renderer
@@ -17,10 +16,6 @@ from lego_harness.types import Budget, Sampling
 from tests.support.checkpoint import write_checkpoint
 from tests.support.conversation import Talk
 from tests.support.scripted_engine import ScriptedEngine
-
-# A loaded machine is no failure of a law.
-settings.register_profile("proxy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("proxy")
 
 Serve = Callable[[ScriptedEngine], Awaitable[CaptureProxy]]
 

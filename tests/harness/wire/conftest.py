@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from lego_harness.proxy.render import Renderer
 from lego_harness.wire.byte_tokenizer import byte_renderer
@@ -14,10 +13,6 @@ from lego_harness.wire.outcome import is_conserved, outcome
 from lego_harness.wire.recording import read_recording
 from lego_harness.wire.replay import replay
 from tests.support.recordings import Outcome, Outcomes, Tape
-
-# A loaded machine is no failure of a law.
-settings.register_profile("wire", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("wire")
 
 
 @pytest.fixture(scope="session")
