@@ -1,4 +1,4 @@
-"""A rollout as lines: its conversation, its tokens, its patch, its verdict. Pure functions.
+"""A rollout as lines: its conversation, its patch, its verdict. Pure functions; its tokens are in `token_rows.py`.
 
 Each view is a list of `Row`s laid out for a width; a row knows the turn it belongs to, so that keys can
 jump by turn. Long texts are bounded: what is left out is counted where it is missing.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,12 +16,11 @@ import numpy as np
 from rich.style import Style
 from rich.text import Text
 
-from lego_tui.actions import actions
 from lego_tui.audit import audit
 from lego_tui.behaviours.acts import read_call, telling
-from lego_tui.feed.trajectory import PackedBranch, Rollout
+from lego_tui.feed.trajectory import Rollout
 from lego_tui.palette import GLYPHS, Palette
-from lego_tui.safe import clean, fit, one_line, wrap
+from lego_tui.safe import clean, one_line, wrap
 
 MAX_TEXT = 400_000
 """Characters of one message that are laid out."""
@@ -44,7 +43,7 @@ class Row:
 def conversation(rollout: Rollout, palette: Palette, width: int, *, thinking: bool = True) -> list[Row]:
     """Messages in order, turns numbered, tool calls and what came back."""
     rows: list[Row] = []
-    done, turn, branch = actions(rollout.messages, rollout.harness), -1, 0
+    done, turn, branch = rollout.actions, -1, 0
     for message in rollout.messages:
         number = message.get("branch", 0)
         if number != branch and isinstance(number, int):
@@ -134,72 +133,6 @@ def _tool_text(text: str) -> str:
     return text
 
 
-# --- tokens ----------------------------------------------------------------------------------
-
-
-def tokens(
-    rollout: Rollout, palette: Palette, width: int, decode: Callable[[int], str] | None, gap: str
-) -> list[Row]:
-    """A line a sampled token; what the harness added between turns is one line. `gap` says what is known of
-    the trainer's log-probabilities."""
-    rows = [
-        Row(f"trainer's log-probabilities: {gap}", palette.dim),
-        Row("" if decode else "no tokenizer.json at the recipe's model.path: ids only", palette.dim),
-    ]
-    for number, branch in enumerate(rollout.branches):
-        rows += _branch_tokens(number, branch, palette, decode, rollout)
-    return rows if rollout.branches else [*rows, Row("no branch: nothing was sampled", palette.dim)]
-
-
-def _branch_tokens(
-    number: int, branch: PackedBranch, palette: Palette, decode: Callable[[int], str] | None, rollout: Rollout
-) -> Iterator[Row]:
-    arrays = branch.arrays
-    ids, mask, logprobs = arrays["ids"], arrays["mask"], arrays["logprobs"]
-    routes, versions = arrays["routes"], arrays["versions"]
-    covered = _covered(routes, len(ids))
-    share = f"{100 * covered[:-1].mean():.1f} % of positions have routes" if len(covered) > 1 else "no routes"
-    yield Row(
-        f"── branch {number}: {one_line(branch.cause or 'start', 40)}, {len(ids):,} tokens, {int(mask.sum()) if len(mask) == len(ids) else 0:,} trained, {share} ──",
-        palette.watch,
-    )
-    yield Row("    position        id  mask  ver    logp  route  text", palette.dim)
-    at, turn = 0, -1
-    while at < len(ids):
-        sampled = bool(mask[at]) if at < len(mask) else False
-        if not sampled:
-            end = at
-            while end < len(ids) and not (end < len(mask) and mask[end]):
-                end += 1
-            text = _decoded(ids[at : min(end, at + 200)], decode)
-            yield Row(
-                f"{at:>8}…{end - 1:<8} context {end - at:,} tokens  {fit(one_line(text, 400), 200).rstrip()}",
-                palette.dim,
-                turn,
-            )
-            at, turn = end, turn + 1
-            continue
-        logp = float(logprobs[at]) if at < len(logprobs) else float("nan")
-        version = int(versions[at]) if at < len(versions) else -1
-        style = palette.bad if logp < -6 else palette.watch if logp < -3 else palette.text
-        route = "yes" if at < len(covered) and covered[at] else "–"
-        shown = one_line(decode(int(ids[at])).replace("\n", "⏎"), 60) if decode else ""
-        yield Row(
-            f"{at:>12} {int(ids[at]):>9}     1 {version:>4} {logp:>7.2f}  {route:>5}  {shown}", style, turn
-        )
-        at += 1
-
-
-def _covered(routes: Any, count: int) -> Any:
-    if routes.ndim != 3 or len(routes) != count:
-        return np.zeros(count, bool)
-    return (routes >= 0).all(axis=(1, 2))
-
-
-def _decoded(ids: Any, decode: Callable[[int], str] | None) -> str:
-    return "".join(decode(int(i)) for i in ids) if decode else ""
-
-
 # --- patch -----------------------------------------------------------------------------------
 
 
@@ -256,7 +189,7 @@ def verdict(rollout: Rollout, palette: Palette, width: int) -> list[Row]:
 
 
 def _findings(rollout: Rollout, palette: Palette, width: int) -> Iterator[Row]:
-    found = audit(rollout, actions(rollout.messages, rollout.harness))
+    found = audit(rollout, rollout.actions)
     yield Row("", palette.dim)
     yield Row("integrity", palette.strong)
     if not found:

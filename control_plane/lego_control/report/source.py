@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from lego_tui.actions import LETTERS, actions
+from lego_tui.actions import LETTERS
 from lego_tui.audit import Finding, audit
 from lego_tui.behaviours.table9 import Behaviour, behaviour_of
 from lego_tui.feed.details import digest
@@ -117,7 +117,7 @@ def solved(entry: Entry) -> bool | None:
 
 
 def _opened(entry: Entry, rollout: Rollout) -> Opened:
-    done = actions(rollout.messages, rollout.harness)
+    done = rollout.actions
     reasoning, written = _written(rollout.messages)
     is_completed = rollout.stop_reason == "completed"
     return Opened(

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lego_tui.actions import Action, actions
+from lego_tui.actions import Action
 from lego_tui.audit import Finding, audit
 from lego_tui.feed.index import Entry
 from lego_tui.feed.run import RunFeed
@@ -82,7 +82,7 @@ class Reading:
 
 
 def _summary(rollout: Rollout) -> Details:
-    done = tuple(actions(rollout.messages, rollout.harness))
+    done = tuple(rollout.actions)
     return Details(
         num_turns=len(rollout.turns),
         actions=tuple(Action(kind=a.kind, tool=a.tool, command=a.command[:200]) for a in done),

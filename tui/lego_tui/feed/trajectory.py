@@ -18,6 +18,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from lego_core.store.reader import MAX_TRAJECTORY_BYTES
+from lego_tui.actions import Action, actions
 from lego_tui.feed.index import Entry
 from lego_tui.feed.lone import decode
 
@@ -119,6 +120,11 @@ class Rollout:
         self.tests = {str(k): str(v) for k, v in frame.grade.tests.items()} if frame.grade else {}
         self.grade_detail = frame.grade.detail if frame.grade else ""
         self.is_graded = frame.grade is not None
+
+    @cached_property
+    def actions(self) -> list[Action]:
+        """One for each message of the assistant."""
+        return actions(self.messages, self.harness)
 
     @property
     def num_sampled(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -20,6 +20,7 @@ from lego_tui.metrics import show
 from lego_tui.safe import one_line
 from lego_tui.screens.marks import mark
 from lego_tui.screens.page import Page
+from lego_tui.token_rows import TokenRows
 from lego_tui.tokenizer import Decoder
 from lego_tui.views import Row
 from lego_tui.widgets.facts import Facts
@@ -62,7 +63,8 @@ class TrajectoryPage(Page):
     def compose(self) -> ComposeResult:
         self.view = "conversation"
         self._thinking = True
-        self._rows: list[Row] = []
+        self._rows: Sequence[Row] = []
+        self._turns: list[int] = []
         self._laid_out: object = None
         self._decoder = Decoder()
         yield Facts(id="trajectory-facts")
@@ -99,7 +101,7 @@ class TrajectoryPage(Page):
     def _lay_out(self, rollout: Rollout, width: int) -> None:
         palette = self.palette
         if self.view == "tokens":
-            self._rows = views.tokens(rollout, palette, width, self._decoder.decode, self._gap())
+            self._rows = TokenRows(rollout, palette, self._decoder.decode, self._gap())
         elif self.view == "diff":
             self._rows = views.patch(rollout, self._best(), palette, width)
         elif self.view == "verdict":
@@ -108,6 +110,8 @@ class TrajectoryPage(Page):
             self._rows = views.conversation(rollout, palette, width, thinking=self._thinking)
             if not rollout.messages:
                 self._rows = views.verdict(rollout, palette, width)
+        rows = self._rows
+        self._turns = rows.turns if isinstance(rows, TokenRows) else [row.turn for row in rows]
 
     def _gap(self) -> str:
         run, entry = self.state.run, self._entry()
@@ -197,12 +201,12 @@ class TrajectoryPage(Page):
 
     def _turn_here(self) -> int:
         top = round(self.query_one("#trajectory-lines", Lines).scroll_offset.y)
-        return self._rows[top].turn if top < len(self._rows) else -1
+        return self._turns[top] if top < len(self._turns) else -1
 
     def action_turn(self, by: int) -> None:
         lines = self.query_one("#trajectory-lines", Lines)
         top = round(lines.scroll_offset.y)
-        starts = [i for i, row in enumerate(self._rows) if i == 0 or row.turn != self._rows[i - 1].turn]
+        starts = [i for i, turn in enumerate(self._turns) if i == 0 or turn != self._turns[i - 1]]
         after = [i for i in starts if i > top] if by > 0 else [i for i in starts if i < top]
         if after:
             lines.scroll_to(y=after[0] if by > 0 else after[-1], animate=False)
