@@ -36,7 +36,8 @@ class Watched:
             if not app.is_running:
                 return
             runs = app.state.fleet.runs.values()
-            if runs and not app.state.fleet.is_behind and not app.is_reading and not app.page.needs():
+            is_busy = app.state.fleet.is_behind or app.is_due or app.is_reading
+            if runs and not is_busy and not app.page.needs():
                 await self.pilot.pause()
                 return
         raise AssertionError("the display never had everything it needs")

@@ -82,3 +82,21 @@ def test_an_interval_of_huge_values_is_that_of_small_ones_in_other_units() -> No
     assert (delta, error) == pytest.approx((0.3, 1.96 * (2 * 0.007 / 5) ** 0.5))
     huge = apart([1e200 * value for value in a], [1e200 * value for value in b])
     assert huge == pytest.approx((1e200 * delta, 1e200 * error))
+
+
+async def test_tasks_that_both_met_are_paired_as_lego_compare_pairs_them(
+    demo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with watched(demo, (140, 160)) as hand:
+        text = await hand.press("space", "j", "space", "c")
+    names = [name.strip(" ━") for name in re.findall(r"━ \S+", text.splitlines()[1])]
+    capsys.readouterr()
+    assert main(["compare", *(str(demo / name) for name in names), "--json"]) == 0
+    parts = {part["id"]: part for part in json.loads(capsys.readouterr().out)["parts"]}
+    told, rows = numbers(parts["tasks"]["says"]), parts["tasks"]["tables"][0]["rows"]
+    shown = {line[:24].strip(): line[26:] for line in text.splitlines()}
+    (paired,) = (line for name, line in shown.items() if name == "tasks both met, points")
+    count, mean, _, low, high, better, worse = told
+    assert numbers(paired) == pytest.approx([better, worse, count, mean, low, high])
+    for task, first, second, points in rows:
+        assert shown[f"task {task}"].split()[:3] == [first.replace(" ", ""), second.replace(" ", ""), points]

@@ -111,7 +111,8 @@ class Watch(App[None]):
         self._said = ""
         self._drawn_at = 0.0
         self.num_draws = 0
-        self.is_reading = False
+        self.is_due = self.is_reading = False
+        """A page is still to be drawn; something is read for it."""
         self._wake = asyncio.Event()
         self._switcher = ContentSwitcher(*self._pages.values(), initial=self._first_page())
         self._top, self._bottom = Bar(id="top"), Bar(id="bottom")
@@ -167,6 +168,7 @@ class Watch(App[None]):
             return
         self._drawn_at = time.monotonic()
         self.num_draws += 1
+        self.is_due = False
         self._switcher.set_class(self.size.width >= 110, "wide")
         self.page.draw()
         self._bars()
@@ -273,6 +275,7 @@ class Watch(App[None]):
         if self.page.size == self._switcher.size:
             self.draw()
         else:  # it learns only now how large it is
+            self.is_due = True
             self.call_after_refresh(self.draw)
 
     def open_rollout(self, trajectory_id: str, *, back: str = "") -> bool:
@@ -285,6 +288,13 @@ class Watch(App[None]):
         self.state.group, self.state.rollout = entry.group, entry.id
         self.go("trajectory", back=back)
         return True
+
+    def read_whole(self, names: frozenset[str]) -> None:
+        """Have these runs read with all of their rollouts, beside the chosen one."""
+        fleet = self.state.fleet
+        fleet.compared = names
+        if fleet.is_behind:
+            self._wake.set()
 
     def shift_step(self, by: int) -> None:
         """Look at the step before or after."""

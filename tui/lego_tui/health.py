@@ -27,7 +27,7 @@ _LOOK = {
     "environment_failure": "6 Sandboxes",
     "engine_and_trainer_disagree": "4 Trajectory, t",
     "misaligned_routes": "4 Trajectory, t",
-    "reward_hacked": "3 Step, enter twice, then d and i",
+    "reward_hacked": "8 Review, enter, then d and i",
     "policy_destroyed": "3 Step, enter twice",
     "repetition": "3 Step, enter twice",
     "length_explosion": "3 Step, enter twice",

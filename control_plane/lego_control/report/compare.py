@@ -7,17 +7,15 @@ nearly, and are compared in pairs.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 
 from lego_control.report.parts import Part, lines, percent, table
-from lego_control.report.source import solved
 from lego_tui.differences import differences
-from lego_tui.feed.index import EVALUATION
 from lego_tui.feed.run import RunFeed
 from lego_tui.health import verdict
-from lego_tui.intervals import Z95, difference, late, mean, num_late
+from lego_tui.intervals import difference, late, mean, num_late
 from lego_tui.metrics import series
+from lego_tui.paired import paired, task_rates
 
 METRICS = (
     "reward_mean", "heldout", "entropy", "kl_loss", "grad_norm", "pearson_r", "tokens per rollout", "turns per rollout",
@@ -94,35 +92,21 @@ def _metrics(runs: Sequence[RunFeed]) -> Part:
 
 def _tasks(a: RunFeed, b: RunFeed) -> Part:
     """Solve rates of the tasks both trained on, as pairs."""
-    rates = [_rates(run) for run in (a, b)]
-    both = sorted(rates[0].keys() & rates[1].keys())
+    found = paired(task_rates(a.index), task_rates(b.index))
     title = f"Tasks that {a.name} and {b.name} both met"
-    if len(both) < 2:
+    if found is None:
         return Part(id="tasks", title=title, missing="two tasks that both runs graded")
-    deltas = [(statistics.fmean(rates[1][t]) - statistics.fmean(rates[0][t]), t) for t in both]
-    middle = statistics.fmean(d for d, _ in deltas)
-    error = Z95 * statistics.stdev(d for d, _ in deltas) / math.sqrt(len(deltas))
-    ups, downs = (sum(sign * d > 0 for d, _ in deltas) for sign in (1, -1))
-    moved = sorted(deltas, key=lambda item: -abs(item[0]))[:MAX_TASKS]
-    rows = [(t, percent(statistics.fmean(rates[0][t])), percent(statistics.fmean(rates[1][t])), f"{100 * d:+.1f}") for d, t in moved]  # fmt: skip
+    low, high = 100 * (found.mean - found.error), 100 * (found.mean + found.error)
+    moved = found.pairs[:MAX_TASKS]
+    rows = [(p.task, percent(p.first), percent(p.second), f"{100 * p.delta:+.1f}") for p in moved]
     return Part(
         id="tasks",
         title=title,
-        says=f"Mean paired difference of {len(both)} tasks, second minus first: {100 * middle:+.1f} points "
-        f"(95 %: {100 * (middle - error):+.1f} … {100 * (middle + error):+.1f}); {ups} better, {downs} worse. "
+        says=f"Mean paired difference of {len(found.pairs)} tasks, second minus first: {100 * found.mean:+.1f} points "
+        f"(95 %: {low:+.1f} … {high:+.1f}); {found.num_better} better, {found.num_worse} worse. "
         "Those that differ most:",
         tables=(table(("task", "first", "second", "points"), rows),),
     )
-
-
-def _rates(run: RunFeed) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
-    for row in range(len(run.index)):
-        entry = run.index.entry(row)
-        is_solved = solved(entry)
-        if is_solved is not None and entry.step != EVALUATION:
-            found.setdefault(entry.task, []).append(float(is_solved))
-    return found
 
 
 def _letters(runs: Sequence[RunFeed]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The runs of a folder, newest first.
 
-Polls the chosen run whole and the others without their trajectories, so that a folder of many runs costs
-little. A folder that is a run itself is a fleet of one.
+Polls the chosen run, and those that are compared, whole and the others without their trajectories, so that a folder
+of many runs costs little. A folder that is a run itself is a fleet of one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ class Fleet:
         self.root = root
         self.runs: dict[str, RunFeed] = {}
         self.chosen = ""
+        self.compared: frozenset[str] = frozenset()
+        """Runs that are read whole beside the chosen one."""
         self.trouble = ""
         self._listed_at = -_LOOK_EVERY_S
         if (root / "run.json").exists():
@@ -45,13 +47,13 @@ class Fleet:
             changed |= run.poll()
         for name, other in list(self.runs.items()):
             if name != self.chosen:
-                changed |= other.poll(with_index=False)
+                changed |= other.poll(with_index=name in self.compared)
         return changed
 
     @property
     def is_behind(self) -> bool:
-        run = self.run
-        if run is not None and not run.index_was_read:
+        whole = [run for name in (self.chosen, *self.compared) if (run := self.runs.get(name))]
+        if not all(run.index_was_read for run in whole):
             return True
         return any(run.is_behind for run in list(self.runs.values()))
 

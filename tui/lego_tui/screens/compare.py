@@ -1,5 +1,5 @@
 """Marked runs over each other: one metric in a chart, every metric in a line with how far the others are from the
-first, recipes by difference. The numbers are those of `lego compare`."""
+first, the tasks that they both met as pairs, recipes by difference. The numbers are those of `lego compare`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lego_tui.differences import differences
 from lego_tui.feed.run import RunFeed
 from lego_tui.intervals import difference, late, mean, num_late
 from lego_tui.metrics import is_share, names, series, show
+from lego_tui.paired import paired, task_rates
 from lego_tui.safe import fit, one_line
 from lego_tui.screens.page import Page
 from lego_tui.widgets.chart import Chart, Curve
@@ -24,8 +25,11 @@ _NAME, _APART, _LEAST = 24, 33, 8
 """Cells of a metric's name, of a difference with its interval, and of the narrowest value beside one."""
 
 
+_TASK, _RECIPE, _MAX_TASKS = "task ", "recipe ", 20
+
+
 class Compared(NamedTuple):
-    """One line: a metric or a key of the recipe."""
+    """One line: a metric, a task or a key of the recipe."""
 
     name: str
     values: list[str]
@@ -54,9 +58,13 @@ class ComparePage(Page):
         if len(runs) < 2:
             lines.show(1, self.note("mark two or more runs with space on screen 1, then c"))
             return
+        self.shell.read_whole(frozenset(run.name for run in runs))
         self._rows = [self._compared(runs, name) for name in names(runs[0])]
+        of_tasks = self._tasks(runs)
+        self._rows[2:2] = of_tasks[:1]
+        self._rows += of_tasks[1:]
         self._rows += [
-            Compared(f"recipe {key}", [one_line(v, 40) for v in values], [])
+            Compared(f"{_RECIPE}{key}", [one_line(v, 40) for v in values], [])
             for key, values in differences(runs)
         ]
         self._rows = [row for row in self._rows if self.passes(row.name)]
@@ -69,6 +77,22 @@ class ComparePage(Page):
         scale = 100 if is_share(name) else 1
         apart = [difference(found[0], other, scale=scale, digits=3) for other in found[1:]]
         return Compared(name, means, apart)
+
+    def _tasks(self, runs: list[RunFeed]) -> list[Compared]:
+        """Solve rates of tasks that the first run and another both trained on: their mean, then those that differ most."""
+        rates = [run.index_at_step("rates", task_rates) for run in runs]
+        found = [paired(rates[0], other) for other in rates[1:]]
+        if not any(found):
+            return []
+        points = [each.points if each else "–" for each in found]
+        counts = [f"{p.num_better}↑ {p.num_worse}↓ of {len(p.pairs)}" if p else "" for p in found]
+        rows = [Compared("tasks both met, points", ["", *counts], points)]
+        moved = dict.fromkeys(pair.task for each in found if each for pair in each.pairs[:_MAX_TASKS])
+        for task in list(moved)[:_MAX_TASKS]:
+            here = [rate.get(task, math.nan) for rate in rates]
+            apart = [f"{100 * (other - here[0]):+.1f}" if other == other else "–" for other in here[1:]]
+            rows.append(Compared(f"{_TASK}{one_line(task, 80)}", [_percent(rate) for rate in here], apart))
+        return rows
 
     def _chart(self, runs: list[RunFeed]) -> None:
         palette, metric = self.palette, self.state.metric
@@ -107,10 +131,14 @@ class ComparePage(Page):
 
     def on_lines_moved(self) -> None:
         number = self.query_one(Lines).cursor
-        if number < len(self._rows) and not self._rows[number].name.startswith("recipe "):
+        if number < len(self._rows) and self._rows[number].name in names(self._runs()[0]):
             self.state.metric = self._rows[number].name
             self._chart(self._runs())
 
 
 def _padded(values: np.ndarray, count: int) -> np.ndarray:
     return np.concatenate([values, np.full(max(count - len(values), 0), np.nan)])
+
+
+def _percent(rate: float) -> str:
+    return "–" if rate != rate else f"{rate:.1%}"
