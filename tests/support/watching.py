@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import itertools
+import operator
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -67,6 +69,19 @@ class Watched:
         console.print(self.app.screen._compositor.render_update(full=True))
         lines = console.export_text(styles=False).splitlines()
         return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+
+    @property
+    def painted(self) -> str:
+        """What the terminal shows, each line followed by its colours: how many cells are in which."""
+        lines: list[str] = []
+        for strip in self.app.screen._compositor.render_strips():
+            styles = [(str(part.style or ""), part.cell_length) for part in strip]
+            runs = [
+                f"{sum(cells for _, cells in some)}×{style}"
+                for style, some in itertools.groupby(styles, key=operator.itemgetter(0))
+            ]
+            lines += [strip.text.rstrip(), f"    {' | '.join(runs)}"]
+        return "\n".join(lines) + "\n"
 
 
 def _key(char: str) -> str:

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.long
 
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x1b]52;c;cm0gLXJm\x07\x9b31m\rgone\x08\x00"
 TURNED = "safe \u202etxt.exe\u202c \u2066hidden\u2069 שלום עולם \u200b\u200dzero"
-PAGES = "1234567"
+PAGES = "12345678"
 
 
 def hostile_message(text: str) -> dict[str, object]:

@@ -9,8 +9,12 @@ from textual.widgets import Input
 
 from lego_core.store import RunWriter
 from lego_core.store.mailbox import Asked, requests
+from lego_tui.app import PAGES as PAGE_CLASSES
+from lego_tui.app import Watch
 from lego_tui.help_text import GLOBAL, PAGES
 from lego_tui.palette import THEMES
+from lego_tui.screens.page import Page
+from lego_tui.widgets.lines import Lines
 from tests.support.runs import recipe, step
 from tests.support.watching import watched
 
@@ -143,6 +147,49 @@ async def test_help_comes_from_everywhere_and_goes_back_there(demo: Path) -> Non
         for key, what in (*GLOBAL, *(pair for pairs in PAGES.values() for pair in pairs)):
             assert what in text, key
         assert "LEGO  Health" in await hand.press("escape")
+
+
+NAMED = {
+    "escape": "esc", "slash": "/", "colon": ":", "question_mark": "?", "comma": ",", "full_stop": ".", "left": "←",
+    "right": "→", "left_square_bracket": "[", "right_square_bracket": "]", "pagedown": "PgDn", "pageup": "PgUp",
+    "home": "Home", "end": "End", "up": "arrows", "down": "arrows",
+}  # fmt: skip
+SECOND_NAMES = {"G", "space"}
+"""Of End and PgDn; where a space marks a run, help says so."""
+
+
+def bound(holder: type) -> set[str]:
+    """The keys of a page, a widget or the whole display."""
+    return {key for binding in holder.BINDINGS for key in binding.key.split(",")}  # type: ignore[attr-defined] (of Textual)
+
+
+@pytest.mark.parametrize("page", PAGE_CLASSES, ids=lambda page: page.NAME)
+def test_every_key_is_in_the_help(page: type[Page]) -> None:
+    told = " ".join(keys for keys, _ in (*GLOBAL, *PAGES.get(page.NAME, ()))).split()
+    explained = {word.strip(",") or word for word in told}
+    everywhere = (bound(Watch) | bound(Lines)) - set("12345678") - SECOND_NAMES
+    arrows = {"left", "right"} if page.NAME == "trajectory" else set[str]()  # beside h and l
+    missing = {NAMED.get(key, key) for key in everywhere | bound(page) - arrows} - explained
+    assert missing == set()
+
+
+async def test_a_space_is_a_page_further_where_it_marks_nothing(demo: Path) -> None:
+    async with watched(demo) as hand:
+        await hand.press("2", "space")
+        moved = hand.app.page.query_one(Lines).cursor
+        assert moved > 1
+        await hand.press("home", "pagedown")
+        assert hand.app.page.query_one(Lines).cursor == moved
+
+
+async def test_escape_leaves_the_prompt_and_takes_the_filter_back(demo: Path) -> None:
+    async with watched(demo) as hand:
+        await hand.press("slash", "c", "o", "l")
+        assert [run.name for run in hand.app.page._shown] == ["collapse"]
+        await hand.press("escape")
+        assert len(hand.app.page._shown) == 5
+        assert "2 " in await hand.press("colon", "q", "escape")
+        assert hand.app.is_running
 
 
 async def test_the_palette_goes_to_a_screen_by_name(demo: Path) -> None:

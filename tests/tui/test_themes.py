@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.color import Color
 
 from lego_tui.palette import GLYPHS, THEMES, palette, theme
-from tests.support.watching import watched
+from tests.support.watching import check_screen, watched
 
 
 @pytest.mark.parametrize("name", THEMES)
@@ -40,6 +40,7 @@ def test_the_levels_have_signs_of_their_own() -> None:
 @pytest.mark.parametrize("name", THEMES)
 async def test_a_theme_colours_the_screen(demo: Path, name: str) -> None:
     async with watched(demo, theme_name=name) as hand:
+        check_screen(f"fleet-{name}", hand.painted)
         assert (theme(name).error or "").lower() in hand.app.export_screenshot().lower()
 
 
