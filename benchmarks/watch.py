@@ -11,11 +11,17 @@ seconds beside them. Textual's own DataTable with the same rows is the compariso
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import gc
 import json
+import os
+import pty
 import resource
+import struct
+import subprocess
 import sys
 import tempfile
+import termios
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +90,7 @@ async def measure(run: Path) -> list[Row]:
     async with app.run_test(size=(120, 36)) as pilot:
         while app.state.run is None or not len(app.state.run.steps) or not app.num_draws:
             await pilot.pause(0.01)
-        rows.append(clock.row("first picture with numbers", "≤ 1 s"))
+        rows.append(clock.row("in it: the first picture with numbers"))
         while app.state.fleet.is_behind:
             await pilot.pause(0.05)
         rows.append(clock.row("the whole index read, in the background"))
@@ -174,6 +180,31 @@ async def compare() -> Row:
     return clock.row(f"Textual's DataTable with {DATA_TABLE_ROWS:,} rows of 8")
 
 
+def start(run: Path) -> Row:
+    """The program as it is typed, from its start until its terminal shows a metric."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 36, 120, 0, 0))
+    before, clock, seen = resource.getrusage(resource.RUSAGE_CHILDREN), _Clock(), b""
+    command = [sys.executable, "-m", "lego_control", "watch", str(run)]
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm-256color"}
+    ) as program:
+        os.close(theirs)  # reading ends when the program does
+        while b"entropy" not in seen:
+            seen += os.read(ours, 65536)
+        wall_s = clock.row("").wall_s
+        program.kill()
+    os.close(ours)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Row(
+        what="the command, from its start to the first picture with numbers",
+        cpu_s=cpu_s,
+        wall_s=wall_s,
+        aim="≤ 1 s",
+    )
+
+
 def report(rows: list[Row]) -> str:
     """A Markdown table."""
     lines = ["| what | CPU s | wall s | aim |", "| --- | --- | --- | --- |"]
@@ -182,7 +213,8 @@ def report(rows: list[Row]) -> str:
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        rows = asyncio.run(measure(long_run(Path(folder))))
+        run = long_run(Path(folder))
+        rows = [start(run), *asyncio.run(measure(run))]
     sys.stdout.write(report([*rows, asyncio.run(compare())]) + "\n")
     return 0
 

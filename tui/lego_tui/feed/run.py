@@ -79,7 +79,6 @@ class RunFeed:
         }
         self._index_tail = Tail(self.layout.index)
         self._is_locked = False
-        self._remembered: dict[str, tuple[int, Any]] = {}
         self._counted: dict[str, tuple[tuple[int, int], Any]] = {}
         self._status_event: EventLine | None = None
         self._measured, self._num_heartbeats = Measured(), 0
@@ -235,13 +234,6 @@ class RunFeed:
     def events(self) -> list[EventLine]:
         """The newest events, oldest first: a copy, since a thread may add some while one looks."""
         return list(self._events)
-
-    def remember(self, key: str, make: Callable[[], T]) -> T:
-        """What `make` gives, made anew only when the run has changed."""
-        kept = self._remembered.get(key)
-        if kept is None or kept[0] != self.version:
-            kept = self._remembered[key] = self.version, make()
-        return cast(T, kept[1])
 
     def index_at_step(self, key: str, count: Callable[[Index], T]) -> T:
         """What `count` makes of all rollouts: made anew with each step, not with each rollout of one."""
