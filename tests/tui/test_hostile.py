@@ -110,6 +110,8 @@ async def test_numbers_that_are_none_are_said_to_be(tmp_path: Path) -> None:
             assert f"{name} is not a number" in text
         await hand.press("2", "left")
         assert "∞" in hand.text
+        await hand.press("colon")
+        assert "━ grad_norm" in await hand.type("metric grad_norm")
 
 
 async def test_a_run_of_a_newer_release_is_shown_as_far_as_understood(tmp_path: Path) -> None:

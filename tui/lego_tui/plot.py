@@ -94,7 +94,8 @@ def _stretched(values: Values, width: int) -> Values:
     at = np.linspace(0, len(values) - 1, width)
     low = np.minimum(at.astype(int), len(values) - 2)
     part = at - low
-    between = values[low] * (1 - part) + values[low + 1] * part
+    with np.errstate(all="ignore"):  # beside an infinity there is a gap
+        between = values[low] * (1 - part) + values[low + 1] * part
     return np.where(part == 0, values[low], np.where(part == 1, values[low + 1], between))
 
 
