@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lego_control.failures import Refusal
 from lego_control.fence import line
-from lego_control.runs import Run
+from lego_control.run import Run
 from lego_core.store.mailbox import Asked, Request, post
 
 MAX_WHY = 500

@@ -24,7 +24,6 @@ from lego_control.failures import Refusal
 from lego_control.fence import fence, line
 from lego_control.schemas import Job
 from lego_control.spawn import spawn
-from lego_core.store.append import write_whole
 
 JOB = re.compile(r"[a-z]+-[0-9a-f]{12}")
 PROFILES = ("smoke", "parity", "full")
@@ -37,6 +36,7 @@ class Jobs:
 
     def __init__(self, runs_folder: Path) -> None:
         self.folder = runs_folder.resolve() / ".jobs"  # other servers may name it otherwise
+        self._started: set[str] = set()
 
     def validate(self, recipe: Path, profile: str, budget: str, key: str) -> Job:
         """Start `lego validate`; the same `key` names the same job, however often it is asked for, as long as the
@@ -50,10 +50,13 @@ class Jobs:
         folder = self.folder / job
         if not (folder / "job.json").exists():
             report = ["--json", str(folder / "report.json")]
+            self._started.add(job)
             self._start(folder, ["validate", str(recipe), "--profile", profile, "--budget", budget, *report])
         return self.get(job)
 
     def _start(self, folder: Path, arguments: Sequence[str]) -> None:
+        from lego_core.store.append import write_whole
+
         folder.mkdir(parents=True, exist_ok=True)
         pid = spawn(["-m", "lego_control.jobs", str(folder), *arguments], folder / "out")
         told = {
@@ -93,6 +96,13 @@ class Jobs:
             (folder / "cancelled").touch()
             os.killpg(pid, signal.SIGTERM)
         return self.get(job)
+
+    def is_ours_to_end(self, job: str) -> bool:
+        """Whether nobody else may wait for it: this server started it, or it has ended or was never there."""
+        try:
+            return job in self._started or self.get(job).state != "running"
+        except Refusal:
+            return True
 
     def report(self, job: str) -> dict[str, Any]:
         """What the job wrote, as it is."""
@@ -157,6 +167,7 @@ def _said(path: Path) -> str:
 def main(folder: Path, arguments: Sequence[str]) -> int:
     """The job's own process: run the command, write down how it ended."""
     from lego_control.cli import main as lego
+    from lego_core.store.append import write_whole
 
     code = lego(arguments)
     write_whole(folder / "code", str(code).encode())

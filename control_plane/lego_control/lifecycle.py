@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from lego_control.runs import Run
+    from lego_control.run import Run
 
 RUN = click.argument("run", type=click.Path(path_type=Path))
 WHY = click.option("--why", default="", help="Kept in the audit log, with who and when.")
@@ -51,7 +51,7 @@ def _audit(path: Path, for_programs: bool) -> int:
     import json
 
     from lego_control.fence import line
-    from lego_control.runs import Run
+    from lego_control.run import Run
     from lego_core.store.json_records import to_json
 
     run = Run(path)
@@ -120,7 +120,7 @@ def note(run: Path, text: str) -> int:
 
 
 def _open(path: Path) -> Run:
-    from lego_control.runs import Run
+    from lego_control.run import Run
 
     run = Run(path.resolve())
     run.check()

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lego_control.mcp_import import import_mcp
+from lego_control.mcp_import import starting
 from lego_harness.errors import UsageError
 
 MIN_TOKEN = 16
@@ -22,10 +22,11 @@ MIN_TOKEN = 16
 
 def serve_stdio(folder: Path, *, allow_control: bool) -> int:
     """Serve until stdin ends; the exit code."""
-    import_mcp()
-    from lego_control.server import build
+    with starting():
+        from lego_control.server import build
 
-    asyncio.run(build(folder, allow_control=allow_control).run_stdio_async())
+        server = build(folder, allow_control=allow_control)
+    asyncio.run(server.run_stdio_async())
     return 0
 
 
@@ -40,12 +41,12 @@ def serve_http(folder: Path, *, allow_control: bool, port: int, token_file: Path
     except OSError as error:
         listener.close()
         raise UsageError(f"--http {port}: cannot be listened on: {error.strerror}") from error
-    import_mcp()
-    import uvicorn
+    with starting():
+        import uvicorn
 
-    from lego_control.server import build
+        from lego_control.server import build
 
-    server = build(folder, allow_control=allow_control)
+        server = build(folder, allow_control=allow_control)
     app = Guarded(server.streamable_http_app(host="127.0.0.1"), token)
     with listener:
         sys.stderr.write(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp\n")

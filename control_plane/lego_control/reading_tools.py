@@ -1,6 +1,7 @@
 """The tools that only read: what a client is told of each, and where it is answered.
 
-No postponed annotations: the schemas are made from them when the tools are registered.
+What answers is imported when it is first asked, so that the server starts fast. No postponed annotations: the schemas
+are made from them when the tools are registered.
 """
 
 from typing import Annotated
@@ -8,11 +9,9 @@ from typing import Annotated
 from mcp.server import MCPServer
 from pydantic import Field
 
-from lego_control import schemas, verdict
+from lego_control import schemas
 from lego_control.registering import RO, Cursor, First, Last, Limit, Run, add
 from lego_control.runs import Runs
-from lego_control.tools import compare, metrics, pool, read, search
-from lego_control.tools import status as statuses
 
 
 def reading(server: MCPServer, runs: Runs) -> None:
@@ -24,12 +23,18 @@ def reading(server: MCPServer, runs: Runs) -> None:
         limit: Limit = 20,
         cursor: Cursor = None,
     ) -> schemas.RunsList:
+        from lego_control.tools import status as statuses
+
         return statuses.runs_list(runs, status, query, limit, cursor)
 
     def run_status(run: Run) -> schemas.RunStatus:
+        from lego_control.tools import status as statuses
+
         return statuses.run_status(runs, run)
 
     def run_diagnose(run: Run, as_of_step: Last = None) -> schemas.Diagnosis:
+        from lego_control import verdict
+
         return verdict.run_diagnose(runs, run, as_of_step)
 
     def metrics_query(
@@ -43,6 +48,8 @@ def reading(server: MCPServer, runs: Runs) -> None:
         max_points: Annotated[int, Field(ge=1, le=1000)] = 100,
         cursor: Cursor = None,
     ) -> schemas.Series:
+        from lego_control.tools import metrics
+
         return metrics.metrics_query(runs, run, keys, first_step, last_step, max_points, cursor)
 
     def compare_runs(
@@ -53,6 +60,8 @@ def reading(server: MCPServer, runs: Runs) -> None:
         b_first_step: Last = None,
         b_last_step: Last = None,
     ) -> schemas.Comparison:
+        from lego_control.tools import compare
+
         return compare.compare(runs, a, b, first_step, last_step, b_first_step, b_last_step)
 
     def pool_query(
@@ -71,6 +80,8 @@ def reading(server: MCPServer, runs: Runs) -> None:
         limit: Limit = 50,
         cursor: Cursor = None,
     ) -> schemas.Pool:
+        from lego_control.tools import pool
+
         return pool.pool_query(
             runs, run, audit, min_solve_rate, max_solve_rate, tag, first_step, last_step, sort, limit, cursor
         )
@@ -78,6 +89,8 @@ def reading(server: MCPServer, runs: Runs) -> None:
     def rewards_audit(
         run: Run, first_step: First = 0, last_step: Last = None, limit: Limit = 50, cursor: Cursor = None
     ) -> schemas.RewardsAudit:
+        from lego_control.tools import pool
+
         return pool.rewards_audit(runs, run, first_step, last_step, limit, cursor)
 
     add(server, runs_list, "runs_list", "Which runs there are, newest first, and how each stands.", RO)
@@ -149,6 +162,8 @@ def trajectories(server: MCPServer, runs: Runs) -> None:
         limit: Limit = 30,
         cursor: Cursor = None,
     ) -> schemas.Trajectories:
+        from lego_control.tools import search
+
         return search.trajectories_search(
             runs,
             run,
@@ -180,6 +195,8 @@ def trajectories(server: MCPServer, runs: Runs) -> None:
         count: Limit = 50,
         cursor: Cursor = None,
     ) -> schemas.Rollout:
+        from lego_control.tools import read
+
         return read.trajectory_read(runs, run, handle, view, first, count, cursor)
 
     add(

@@ -1,4 +1,7 @@
-"""What a client may attach instead of asking for: runs, their settings, their audit log, trajectories, reports."""
+"""What a client may attach instead of asking for: runs, their settings, their audit log, trajectories, reports.
+
+What answers is imported when it is first asked, as in `reading_tools.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,10 @@ from typing import Any
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
-from lego_control.atif import as_atif
 from lego_control.failures import Refusal, describe
 from lego_control.fence import clean, fence, line
 from lego_control.jobs import Jobs
-from lego_control.redact import redact
 from lego_control.runs import Runs
-from lego_control.tools import status
-from lego_control.tools.frames import load, message_text
-from lego_control.tools.search import trajectories_search
-from lego_core.store.json_records import to_json
 from lego_harness.errors import LegoError
 
 MAX_ATIF_BYTES = 400_000
@@ -32,12 +29,16 @@ def register(server: MCPServer, runs: Runs, jobs: Jobs) -> None:
 
     @server.resource("lego://runs", name="runs", mime_type=JSON, description="The newest runs.")
     def list_runs() -> str:
+        from lego_control.tools import status
+
         return _told(lambda: status.runs_list(runs).model_dump(mode="json"))
 
     @server.resource(
         "lego://runs/{run}/summary", name="summary", mime_type=JSON, description="As run_status."
     )
     def summary(run: str) -> str:
+        from lego_control.tools import status
+
         return _told(lambda: status.run_status(runs, run).model_dump(mode="json"))
 
     @server.resource(
@@ -62,6 +63,8 @@ def register(server: MCPServer, runs: Runs, jobs: Jobs) -> None:
         "lego://runs/{run}/steps/{step}", name="step", mime_type=JSON, description="The rollouts of one step."
     )
     def one_step(run: str, step: int) -> str:
+        from lego_control.tools.search import trajectories_search
+
         return _told(
             lambda: trajectories_search(runs, run, step, step, limit=200, sort="oldest").model_dump(
                 mode="json"
@@ -116,6 +119,10 @@ def _alerts(runs: Runs, run: str) -> dict[str, Any]:
 
 
 def _atif(runs: Runs, run: str, handle: str) -> Any:
+    from lego_control.atif import as_atif
+    from lego_control.redact import redact
+    from lego_control.tools.frames import load, message_text
+
     trajectory = load(runs.get(run), handle)
     if sum(len(message_text(message)) for message in trajectory.messages) > MAX_TEXT:
         raise _too_large()
@@ -132,6 +139,8 @@ def _too_large() -> Refusal:
 
 def _cleaned(value: Any) -> Any:
     """Every text without hidden characters; the shape stays."""
+    from lego_core.store.json_records import to_json
+
     if isinstance(value, str):
         return clean(value, 20_000)
     if isinstance(value, dict):

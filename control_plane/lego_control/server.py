@@ -1,8 +1,8 @@
 """`lego mcp`: the tools of this package as an MCP server.
 
 Owns what a client is told (names, sentences, annotations, schemas) and who may do what. Invariants: without
-`--allow-control` no tool exists that changes anything; with it each such tool asks a person for the run's name in
-every call, and a client that cannot ask is refused; a failure is an object with `error`, `message` and `next`, wrong
+`--allow-control` no tool exists that changes anything; with it each that changes a run asks a person for its name in
+every call (but for a note), as do jobs that cost much or are not this server's, and a client that cannot ask is refused; a failure is an object with `error`, `message` and `next`, wrong
 arguments included. Speaks both protocol eras, since clients do.
 """
 
@@ -19,7 +19,7 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp_types import CallToolResult, InputRequiredResult
 from pydantic import ValidationError
 
-from lego_control import acting_tools, reading_tools, resources
+from lego_control import acting_tools, job_tools, reading_tools, resources
 from lego_control.failures import Refusal, describe
 from lego_control.jobs import Jobs
 from lego_control.registering import RO, add
@@ -45,7 +45,7 @@ def build(folder: Path, *, allow_control: bool = False, recipes: Path | None = N
     add(server, jobs.get, "job_get", "State, checks and report of a job.", RO)
     if allow_control:
         acting_tools.acting(server, runs, recipes or Path())
-        acting_tools.job_tools(server, jobs, recipes or Path())
+        job_tools.job_tools(server, jobs, recipes or Path())
     resources.register(server, runs, jobs)
     return server
 

@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from lego_control.runs import Run, Runs
+from lego_control.run import Run
+from lego_control.runs import Runs
 from lego_control.schemas import Diagnosis, Evidence, Hypothesis, Signal
 from lego_core.config import WatchdogPolicy, parse_recipe
 from lego_core.health.diagnose import diagnose

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from lego_core.store.json_records import to_json
-
 
 class Exit(IntEnum):
     """Exit codes."""
@@ -72,6 +70,8 @@ class Report:
 
 def as_json(report: Report) -> dict[str, Any]:
     """Plain values: `checks` as the records say, `exit_code`, `properties`."""
+    from lego_core.store.json_records import to_json
+
     return {
         "title": report.title,
         "exit_code": int(report.exit_code),

@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from lego_control.ci.formats import github_annotations, junit, summary
 from lego_control.ci.outcome import Exit, Report, Status, as_json
 from lego_harness.output import writing
 
@@ -44,6 +43,8 @@ def outputs(command: Callable[..., Any]) -> Callable[..., Any]:
 def publish(report: Report, wanted: Outputs, extra: dict[str, Any] | None = None) -> int:
     """Tell a report everywhere; its exit code. `extra` joins the JSON. Raises InfrastructureError for
     a file that cannot be written."""
+    from lego_control.ci.formats import github_annotations, junit, summary
+
     value = json.dumps(as_json(report) | (extra or {}), indent=2, allow_nan=False)
     if wanted.json == "-":
         click.echo(value)
@@ -53,7 +54,9 @@ def publish(report: Report, wanted: Outputs, extra: dict[str, Any] | None = None
             _write(Path(wanted.json), value + "\n")
     if wanted.junit:
         _write(wanted.junit, junit(report))
-    _summarise(report, wanted.summary)
+    where = os.environ.get("GITHUB_STEP_SUMMARY") if wanted.summary == "auto" else wanted.summary
+    if where:
+        _write(Path(where), summary(report), mode="a")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in github_annotations(report):
             click.echo(line, err=wanted.json == "-")
@@ -72,12 +75,6 @@ def _draw(report: Report) -> None:
             click.echo("         → " + one_line(o.remedy, MAX_LINE))
     code = report.exit_code
     click.secho(f"{report.title}: {code.name.lower()}", bold=True, fg=None if code is Exit.PASSED else "red")
-
-
-def _summarise(report: Report, where: str | None) -> None:
-    path = os.environ.get("GITHUB_STEP_SUMMARY") if where == "auto" else where
-    if path:
-        _write(Path(path), summary(report), mode="a")
 
 
 def _write(path: Path, text: str, mode: str = "w") -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, Field
-
 from lego_control import control
 from lego_control.detached import start
 from lego_control.failures import Refusal
 from lego_control.fence import line
-from lego_control.runs import Run, Runs
+from lego_control.run import Run
+from lego_control.runs import Runs
 from lego_control.schemas import Control, Watch
 from lego_control.tools.status import run_status
 from lego_control.verdict import make_run_series, policy
@@ -27,12 +26,6 @@ from lego_harness.errors import UsageError
 MODES = ("checkpoint", "now")
 MAX_CHANGE = 200
 NOT_TYPED = "the run's name was not typed by a person: nothing was asked of the run"
-
-
-class Typed(BaseModel):
-    """What the person is asked for."""
-
-    run_name: str = Field(description="Type the name of the run to confirm.")
 
 
 def question(runs: Runs, run: str, verb: str) -> str:
@@ -165,6 +158,11 @@ def run_start(
     return Control(
         run=run.name, state="started", request_id=None, last_checkpoint=None, text="run_status shows it"
     )
+
+
+def name_of_run(recipe: Path) -> str:
+    """What a run by this recipe is called, before its time. Raises UsageError."""
+    return load_recipe(recipe).run.name
 
 
 def recipe_below(folder: Path, recipe: str) -> Path:

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from lego_control.failures import Refusal
 from lego_control.fence import line
-from lego_control.runs import Run, Runs
+from lego_control.run import Run
+from lego_control.runs import Runs
 from lego_control.schemas import Comparison, Delta
 from lego_control.tools.status import last_step
 from lego_tui.intervals import apart, mean

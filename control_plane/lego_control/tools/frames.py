@@ -8,7 +8,7 @@ from typing import Any, cast
 import zstandard
 
 from lego_control.failures import Refusal
-from lego_control.runs import Run
+from lego_control.run import Run
 from lego_core.store import IndexEntry
 from lego_harness.errors import InfrastructureError
 from lego_harness.types import StopReason, Trajectory

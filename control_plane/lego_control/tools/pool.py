@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from lego_control.failures import Refusal
 from lego_control.fence import name as plain
-from lego_control.runs import Run, Runs
+from lego_control.run import Run
+from lego_control.runs import Runs
 from lego_control.schemas import AuditRow, Pool, PoolTask, RewardsAudit
 from lego_control.tools.paging import page, place
 from lego_control.tools.status import last_step

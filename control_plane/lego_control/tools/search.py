@@ -15,7 +15,8 @@ import regex
 from lego_control.failures import Refusal
 from lego_control.fence import fence
 from lego_control.fence import name as plain
-from lego_control.runs import Run, Runs
+from lego_control.run import Run
+from lego_control.runs import Runs
 from lego_control.schemas import Trajectories, TrajectoryRow
 from lego_control.tools.frames import load, message_text
 from lego_control.tools.paging import RESERVED, RESULT_BYTES, page, place, size_of

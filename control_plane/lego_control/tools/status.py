@@ -10,7 +10,8 @@ from typing import Any
 
 from lego_control.failures import Refusal
 from lego_control.fence import name as plain
-from lego_control.runs import Run, Runs
+from lego_control.run import Run
+from lego_control.runs import Runs
 from lego_control.schemas import Asked, Heldout, RunRow, RunsList, RunStatus
 from lego_control.tools.paging import page, place
 from lego_control.verdict import verdict

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lego_core.config import Recipe
-
 if TYPE_CHECKING:
+    from lego_core.config import Recipe
     from lego_harness.sandbox.base import SandboxBackend
     from lego_harness.types import Task
 
