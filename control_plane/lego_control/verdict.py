@@ -90,11 +90,12 @@ def policy(run: Run) -> WatchdogPolicy:
 
 
 def make_run_series(run: Run) -> Series:
-    """The series of an indexed run."""
+    """The series of an indexed run: of its metrics those that some column is made of."""
     flat: dict[int, dict[str, Any]] = {}
-    for key, step, value in run.index.rows("SELECT key, step, value FROM metric ORDER BY step"):
+    asked = "SELECT key, step, value FROM metric WHERE NOT (key GLOB 'seconds.*' OR key GLOB 'masked.*')"
+    for key, step, value in run.index.rows(asked):
         flat.setdefault(step, {})[key] = float(value) if isinstance(value, str) else value
-    records = [step_record(step, values) for step, values in flat.items()]
+    records = [step_record(step, values) for step, values in sorted(flat.items())]
     return make_series(records, _resumed(run), _heldout(run))
 
 

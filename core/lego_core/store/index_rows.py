@@ -75,7 +75,7 @@ def _step(record: Record) -> int | None:
 
 def _object(line: bytes) -> Record | None:
     try:
-        value = json.loads(line)
+        value = json.loads(line.decode("utf-8", "surrogatepass"))  # what it is; `loads` would look for others
     except (ValueError, RecursionError):
         return None
     return cast(Record, value) if isinstance(value, dict) else None
@@ -106,7 +106,12 @@ def _metrics(records: Iterable[Record]) -> Iterator[Row]:
 
 
 def _is_value(value: Any) -> bool:
-    return value is None or _fits(value) or (isinstance(value, str) and value in _NON_FINITE)
+    return (
+        type(value) is float
+        or value is None
+        or _fits(value)
+        or (isinstance(value, str) and value in _NON_FINITE)
+    )
 
 
 def _events(records: Iterable[Record]) -> Iterator[Row]:
