@@ -5,12 +5,15 @@ Pure functions. A drop needs all of these, because each alone cries wolf on some
     for long      12 of the last 15 steps below half of the peak       a dip of 11 steps is no collapse
     now           so is the median of the last five                    a recovery under way is none either
     deep          the mean of the 15 below 0.35 of the peak            a harder pool is none
-    beyond noise  that mean 6 of its standard deviations below it      neither is a noisy curve
+    beyond noise  that mean 5 of its standard deviations below it      neither is a noisy curve
+    beyond luck   so many low steps are rarer than 1 in 100,000,       few groups of tasks that are solved always or
+                  if steps are low as often as in the 45 before        never are low together now and then
 
-Six, because the peak is the luckiest of many windows: sixteen rollouts a step at 5 % pass four. The peak is the
-largest running median of 15 (5 at the beginning) before those 15 steps, so that one lucky step
-is no peak. Noise is measured on the raw curve with its autocorrelation, and never taken for less than
-what so many coin flips have. Rates on the corpus: `lego_core/health/README.md`.
+The peak is the largest running median of 15 (5 at the beginning) before those 15 steps, so that one lucky step
+is no peak; it is the luckiest of many windows all the same, which is why five. Noise is measured on the raw curve with
+its autocorrelation, and never taken for less than what so many coin flips have. Where a step is a group or two its mean
+takes few values and no standard deviation says how often the lowest comes; counting low steps does, in whatever
+number of coins the siblings of a group are worth. Rates on the corpus: `lego_core/health/README.md`.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lego_core.health.chance import at_least
 from lego_core.health.rolling import Floats, noise_of, rolling_median, sd_of_mean
 
 WINDOW = 15
@@ -30,9 +34,12 @@ PEAK_WINDOW = 15
 PEAK_LEAST = 5
 LOW = 0.5
 DEEP = 0.35
-SIGMAS = 6.0
-SHORT, SIGMAS_SHORT = 10, 9.0
+SIGMAS = 5.0
+SHORT, SIGMAS_SHORT = 10, 6.0
 """Fewer steps than that before the drop say little about peak and noise."""
+LUCK = 1e-5
+PAST = 45
+"""Steps before the stretch that say how often a step is low anyway."""
 ALIKE = 1.5
 """Siblings of a group are more alike than coins: their mean varies by so much more."""
 
@@ -81,7 +88,10 @@ def robust_drop(rewards: Floats, graded: Floats) -> Drop | None:
     sigmas = (peak - level) / max(_sd(history, peak, graded[index], len(recent)), 1e-12)
     if sigmas < (SIGMAS if len(history) >= SHORT else SIGMAS_SHORT):
         return None
-    return Drop(peak=peak, level=level, sigmas=min(sigmas, 1e6), start=int(index[_start(values, peak)]))
+    start = _start(values, peak)
+    if start == len(values) or _by_luck(values < LOW * peak, start) >= LUCK:
+        return None
+    return Drop(peak=peak, level=level, sigmas=min(sigmas, 1e6), start=int(index[start]))
 
 
 def _is_usable(rewards: Floats, graded: Floats) -> NDArray[np.bool_]:
@@ -98,8 +108,15 @@ def _sd(history: Floats, peak: float, graded: Floats, count: int) -> float:
     return sd_of_mean(max(sd, coins), phi, count)
 
 
+def _by_luck(is_low: NDArray[np.bool_], start: int) -> float:
+    """How likely so many low steps from `start` on are, by how often steps were low before."""
+    before, stretch = is_low[max(start - PAST, 0) : start], is_low[start:]
+    return at_least(int(stretch.sum()), len(stretch), seen=float(before.sum()), among=len(before))
+
+
 def _start(values: Floats, peak: float) -> int:
-    """Index behind the last point that was still above half of the peak for two steps in a row."""
+    """Index behind the last point that was still above half of the peak for two steps in a row: behind all points
+    where a recovery has begun."""
     high = values >= LOW * peak
     pairs = np.flatnonzero(high[1:] & high[:-1])
     return int(pairs[-1]) + 2 if len(pairs) else 0

@@ -8,12 +8,12 @@ not collapsed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, lgamma
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lego_core.health.drop import ALIKE, LOW, peak_of
+from lego_core.health.chance import at_least
+from lego_core.health.drop import ALIKE, LOW, LUCK, PAST, peak_of
 from lego_core.health.rolling import Floats
 from lego_core.health.series import Column
 
@@ -28,9 +28,7 @@ NEARLY = 0.9
 HELD = 0.8
 """Of the best level so far: a run that earns so much has not lost what it could."""
 CHANCE = 1e-4
-"""A stretch without any reward, or of groups without variance, is chance unless it is rarer than this."""
-PAST = 30
-"""Steps before a stretch that say how often a group is without variance anyway."""
+"""A stretch without any reward is chance unless it is rarer than this; one of groups without variance has `LUCK`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,7 +89,7 @@ def no_signal(zero_variance: Floats, rewards: Floats, graded: Floats, groups: Fl
     if length < STEPS or not (zero_variance[index[:start]] < RATE).any():
         return None
     first = int(index[start])
-    if _by_luck(zero_variance[index], groups[index], start) > CHANCE:
+    if _by_luck(zero_variance[index], groups[index], start) > LUCK:
         return None
     reward = float(rewards[index[start:]].mean())
     if _fell(rewards, first):
@@ -134,13 +132,12 @@ def _of_peak(rewards: Floats, start: int) -> float | None:
 
 def _by_luck(zero_variance: Floats, groups: Floats, start: int) -> float:
     """How likely it is that every group from `start` on lacks variance, if groups do so as often as in the steps
-    before (Laplace's rule of succession, since those may be few); 0 where groups were not counted."""
+    before; 0 where groups were not counted."""
     past = slice(max(start - PAST, 0), start)
     flat, known, count = (
         float(np.nansum(some)) for some in (zero_variance[past] * groups[past], groups[past], groups[start:])
     )
-    a, b = flat + 1, known - flat + 1
-    return exp(lgamma(a + count) - lgamma(a) + lgamma(a + b) - lgamma(a + b + count)) if count else 0.0
+    return at_least(round(count), round(count), seen=flat, among=known) if count else 0.0
 
 
 def _chance(before: Floats, graded: Floats) -> float:

@@ -92,6 +92,14 @@ def test_a_drop_that_lasts_stops_and_says_since_when() -> None:
     assert [(f.detector, f.since) for f in diagnosis.stop_reasons] == [("robust_drop", 41)]
 
 
+def test_two_good_steps_behind_a_drop_are_a_recovery() -> None:
+    def fell(n: int) -> Diagnosis:
+        return run(n, reward_mean=lambda i: 0.6 if i <= 30 or i > 43 else 0.0)
+
+    assert "reward/robust_drop" in found(fell(44))
+    assert "reward/robust_drop" not in found(fell(45))
+
+
 def test_steps_that_lost_most_of_their_rollouts_say_nothing_about_the_policy() -> None:
     storm = run(
         60,
