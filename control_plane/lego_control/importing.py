@@ -12,11 +12,12 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from lego_control.finite import finite
 from lego_harness.errors import SetupError, UsageError
 from lego_harness.output import whole_folder
 from lego_harness.text import one_line
@@ -35,6 +36,22 @@ class Import:
     taken: bool
     said: str
     """Why it was refused, or what of it was left out; mostly empty."""
+    held_out: bool = False
+    """By us; a Harbor task says so itself."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HoldOut:
+    """Which instances are for evaluation only."""
+
+    share: float
+    by: str
+    """`instance`, or `repository`: then no workspace of one side can hold a fix of the other."""
+
+    def takes(self, instance_id: str, repo: str) -> bool:
+        from lego_harness.tasks.held_out import is_held_out
+
+        return is_held_out(repo if self.by == "repository" else instance_id, self.share)
 
 
 @click.command("import")
@@ -43,10 +60,27 @@ class Import:
 @click.option(
     "--clones", type=click.Path(path_type=Path), help="Where clones of the repositories lie, as OWNER/NAME."
 )
-def import_tasks(source: Path, out: Path, clones: Path | None) -> int:
+@click.option(
+    "--heldout",
+    "share",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    callback=finite,
+    help="Share of the instances that is held out for evaluation, by a hash of their names.",
+)
+@click.option(
+    "--heldout-by",
+    "by",
+    type=click.Choice(["instance", "repository"]),
+    default="instance",
+    show_default=True,
+    help="Whose name: repository holds out whole repositories.",
+)
+def import_tasks(source: Path, out: Path, clones: Path | None, share: float, by: str) -> int:
     """Make a pool of SOURCE: a folder of Harbor tasks, or SWE-bench instances as .json or .jsonl."""
     with whole_folder(out) as unfinished:
-        found = list(_imports(source, unfinished, clones))
+        found = list(_imports(source, unfinished, clones, HoldOut(share=share, by=by)))
         for one in found:
             if one.said:
                 said = one_line(f"{one.task}: {one.said}", limit=1000)
@@ -54,14 +88,21 @@ def import_tasks(source: Path, out: Path, clones: Path | None) -> int:
         taken = sum(one.taken for one in found)
         if not taken:
             raise UsageError(f"{source}: none of {len(found)} tasks can be taken, see above")
-        told = {"source": str(source), "tasks": [asdict(one) for one in found]}
+        tasks = [{"task": one.task, "taken": one.taken, "said": one.said} for one in found]
+        kept = [one.task for one in found if one.held_out]
+        told = {"source": str(source), "tasks": tasks} | ({"heldout": kept} if share else {})
         (unfinished / FILE).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    click.echo(f"{taken} of {len(found)} tasks in {out}; next: lego tasks audit {out}")
+    held = f", {len(kept)} of them held out" if share else ""
+    click.echo(f"{taken} of {len(found)} tasks in {out}{held}; next: lego tasks audit {out}")
     return int(taken < len(found))
 
 
-def _imports(source: Path, into: Path, clones: Path | None) -> Iterator[Import]:
+def _imports(source: Path, into: Path, clones: Path | None, held: HoldOut) -> Iterator[Import]:
     if source.is_dir():
+        if held.share:
+            raise UsageError(
+                '--heldout goes with instances; a Harbor task says split = "heldout" in its task.toml'
+            )
         yield from _from_folders(source, into)
     elif source.suffix not in (".json", ".jsonl"):
         raise UsageError(
@@ -72,7 +113,7 @@ def _imports(source: Path, into: Path, clones: Path | None) -> Iterator[Import]:
             "--clones is missing: instances name repositories, expected the folder of their clones"
         )
     else:
-        yield from _from_instances(source, into, clones)
+        yield from _from_instances(source, into, clones, held)
 
 
 def _from_folders(source: Path, into: Path) -> Iterator[Import]:
@@ -89,7 +130,7 @@ def _from_folders(source: Path, into: Path) -> Iterator[Import]:
             yield Import(task=folder.name or str(folder), taken=False, said=str(error))
 
 
-def _from_instances(source: Path, into: Path, clones: Path) -> Iterator[Import]:
+def _from_instances(source: Path, into: Path, clones: Path, held: HoldOut) -> Iterator[Import]:
     from lego_harness.tasks.copying import free_place
     from lego_harness.tasks.instances import instance, rows
     from lego_harness.tasks.swebench import task_files
@@ -100,13 +141,14 @@ def _from_instances(source: Path, into: Path, clones: Path) -> Iterator[Import]:
         try:
             wanted = instance(row)
             name = wanted.instance_id
-            files, note = task_files(wanted, clones)
+            is_held = held.takes(wanted.instance_id, wanted.repo)
+            files, note = task_files(wanted, clones, held_out=is_held)
             if name in seen:
                 raise UsageError(f"{where} has the instance_id of another, expected each once")
             place = free_place(into, name)
             _written(place, files)
             seen.add(name)
-            yield Import(task=name, taken=True, said=note)
+            yield Import(task=name, taken=True, said=note, held_out=is_held)
         except UsageError as error:
             yield Import(task=name, taken=False, said=str(error))
 

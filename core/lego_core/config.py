@@ -177,7 +177,8 @@ class TrainConfig(Section):
 
 class EngineConfig(Section):
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
-    max_model_len: int = Field(default=4096, ge=128)
+    max_model_len: int = Field(default=16_384, ge=128)
+    """Tokens of a prompt and its reply: more than `rollout.max_tokens_per_turn`, and at most `train.micro_batch_tokens`."""
     max_num_seqs: int = Field(default=16, ge=1)
     kv_cache_gb: float = Field(default=1.0, gt=0)
     timeout_s: float = Field(default=120.0, gt=0)

@@ -385,3 +385,35 @@ def test_whatever_a_row_is_it_is_an_instance_or_a_usage_error(anything: Any) -> 
         wanted = instance(anything)
     assert wanted is None or "/" not in wanted.instance_id
     assert wanted is None or not {".", "..", ""} & set(wanted.repo.split("/"))
+
+
+def test_a_share_of_the_instances_is_held_out_the_same_in_every_import(tmp_path: Path, clone: Path) -> None:
+    one = row(clone)
+    rows = [{**one, "instance_id": f"owner__calc-{number}"} for number in range(5)]
+
+    def held(named: list[dict[str, Any]], out: str, *more: str) -> set[str]:
+        source = tmp_path / f"{out}.jsonl"
+        source.write_text("".join(f"{json.dumps(row)}\n" for row in named))
+        flags = ["--out", str(tmp_path / out), "--clones", str(tmp_path / "clones"), *more]
+        assert main(["tasks", "import", str(source), *flags]) == 0
+        found = {task.id for task in load_pool(tmp_path / out) if task.split == "heldout"}
+        assert set(json.loads((tmp_path / out / "import.json").read_text()).get("heldout", ())) == found
+        return found
+
+    names = {one["instance_id"] for one in rows}
+    half = held(rows, "half", "--heldout", "0.5")
+    assert set[str]() < half < names
+    assert held(rows[1:3], "fewer", "--heldout", "0.5") == half & {one["instance_id"] for one in rows[1:3]}
+    assert held(rows[:1], "none") == set()
+    assert held(rows[:2], "all", "--heldout", "1", "--heldout-by", "repository") == {
+        one["instance_id"] for one in rows[:2]
+    }
+
+
+def test_of_harbor_tasks_none_is_held_out_by_an_import(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.joinpath("tasks").mkdir()
+    flags = ["--out", str(tmp_path / "pool"), "--heldout", "0.5"]
+    assert main(["tasks", "import", str(tmp_path / "tasks"), *flags]) == 2
+    assert 'split = "heldout" in its task.toml' in capsys.readouterr().err

@@ -30,17 +30,17 @@ git apply --whitespace=nowarn "$here/fix.patch" 2>/dev/null || patch --silent -p
 """
 
 
-def task_files(wanted: Instance, clones: Path) -> tuple[dict[str, bytes], str]:
+def task_files(wanted: Instance, clones: Path, *, held_out: bool = False) -> tuple[dict[str, bytes], str]:
     """The files of the instance's task folder, and in words what of it was left out; raises UsageError."""
     git = _clone(wanted.repo, clones)
     try:
         with view_of(git) as view:
-            return _task_files(wanted, view)
+            return _task_files(wanted, view, "heldout" if held_out else "train")
     except SetupError as error:
         raise UsageError(str(error)) from error
 
 
-def _task_files(wanted: Instance, git: Path) -> tuple[dict[str, bytes], str]:
+def _task_files(wanted: Instance, git: Path, split: str) -> tuple[dict[str, bytes], str]:
     base = f"{wanted.base_commit}^{{commit}}"
     _patched(git, base, "patch", wanted.patch)
     tested = _patched(git, base, "test_patch", wanted.test_patch)
@@ -53,7 +53,7 @@ def _task_files(wanted: Instance, git: Path) -> tuple[dict[str, bytes], str]:
         "environment/repo/": {**repo.files, **sealed_commit(git, base)},
         "tests/": {**inner, FILE: listed},
         "solution/": {"solve.sh": _SOLVE.encode(), "fix.patch": wanted.patch.encode()},
-        "": {"instruction.md": wanted.problem_statement.encode(), "task.toml": _toml(wanted).encode()},
+        "": {"instruction.md": wanted.problem_statement.encode(), "task.toml": _toml(wanted, split).encode()},
     }
     files = {f"{where}{name}": data for where, files in parts.items() for name, data in files.items()}
     return files, "; ".join([*notes, *_notes(repo, inner)])
@@ -120,7 +120,7 @@ def _listed(wanted: Instance, folder: str) -> tuple[bytes, list[str]]:
     return json.dumps(ours, indent=1).encode(), notes
 
 
-def _toml(wanted: Instance) -> str:
+def _toml(wanted: Instance, split: str) -> str:
     image = (
         f"\n[environment]\ndocker_image = {json.dumps(wanted.docker_image)}\n" if wanted.docker_image else ""
     )
@@ -128,7 +128,7 @@ def _toml(wanted: Instance) -> str:
 
 [metadata]
 category = "repair"
-split = "train"
+split = "{split}"
 tags = ["swebench", {json.dumps(wanted.repo)}]
 
 [agent]
