@@ -214,12 +214,28 @@ async def test_a_fault_is_caught_by_its_check_and_by_no_other(
     name, plant = CHEAP_FAULTS[fault]
     plant(world, monkeypatch)
     outcomes = await world.run(*CHEAP)
+    assert_caught_alone(name, outcomes)
+    assert outcomes[name].evidence
+    assert outcomes[name].remedy
+
+
+def assert_caught_alone(name: str, outcomes: dict[str, Outcome]) -> None:
     assert {o.name for o in outcomes.values() if o.status not in (Status.PASSED, Status.SKIPPED)} == {name}, (
         outcomes
     )
     assert outcomes[name].status is Status.FAILED
-    assert outcomes[name].evidence
-    assert outcomes[name].remedy
+
+
+def test_every_check_has_a_planted_fault() -> None:
+    others = {"leftovers", "egress", "sandbox", "harness", *NUMERIC, *(name for name, _ in GRADING_FAULTS)}
+    caught = {name for name, _ in CHEAP_FAULTS.values()} | others
+    assert caught == {check.name for check in plan()}
+    assert len(caught) >= 20
+
+
+async def test_a_recipe_that_leaves_its_lengths_to_their_defaults_fits_itself(world: World) -> None:
+    del world.sections["rollout"], world.sections["engine"]
+    assert (await world.run("limits"))["limits"].status is Status.PASSED
 
 
 async def test_without_a_fault_every_cheap_check_passes(world: World) -> None:
@@ -253,16 +269,13 @@ async def test_as_many_ranks_and_engines_as_gpus_pass(world: World, monkeypatch:
 @pytest.mark.parametrize("name", NUMERIC)
 async def test_what_the_core_cannot_prove_is_told_by_its_check_alone(name: str, world: World) -> None:
     world.told[name] = {"status": "failed", "evidence": "off by one", "remedy": "do"}
-    outcomes = await world.run(*NUMERIC)
-    failed = {o.name for o in outcomes.values() if o.status is Status.FAILED}
-    assert failed == {name}
+    assert_caught_alone(name, await world.run(*CHEAP, *NUMERIC))
 
 
 @pytest.mark.xdist_group("launches")  # see tests/core/test_leftovers.py
 async def test_a_process_that_a_dead_launch_left_is_found(world: World) -> None:
     with _left_behind():
-        outcomes = await world.run("leftovers")
-    assert outcomes["leftovers"].status is Status.FAILED
+        assert_caught_alone("leftovers", await world.run("leftovers", *CHEAP))
 
 
 @contextmanager
@@ -283,8 +296,8 @@ def _left_behind() -> Iterator[None]:
 
 async def test_a_sandbox_that_reaches_the_network_is_refused(world: World) -> None:
     world.backend = LeakyBackend()
-    outcomes = await world.run("sandbox", "egress")
-    assert [o.status for o in outcomes.values()] == [Status.PASSED, Status.FAILED]
+    outcomes = await world.run(*CHEAP, "sandbox", "egress")
+    assert_caught_alone("egress", outcomes)
     assert "127.0.0.1" in outcomes["egress"].evidence
 
 
@@ -294,8 +307,10 @@ async def test_a_backend_that_cannot_be_used_is_told_once(world: World) -> None:
             raise SetupError("no engine answers; start one")
 
     world.backend = Absent()
-    outcomes = await world.run("sandbox", "egress", "nop", "oracle", "redteam", "harness")
-    assert [o.status for o in outcomes.values()] == [Status.FAILED, *[Status.SKIPPED] * 5]
+    others = ("egress", "nop", "oracle", "redteam", "harness")
+    outcomes = await world.run(*CHEAP, "sandbox", *others)
+    assert_caught_alone("sandbox", outcomes)
+    assert {outcomes[name].status for name in others} == {Status.SKIPPED}
     assert outcomes["egress"].evidence == "needs sandbox, which did not pass"
 
 
@@ -303,8 +318,8 @@ async def test_a_harness_that_is_not_installed_is_told_with_how_to_install_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEGO_CACHE", str(world.folder / "empty"))
-    outcomes = await world.run("harness")
-    assert outcomes["harness"].status is Status.FAILED
+    outcomes = await world.run(*CHEAP, "harness")
+    assert_caught_alone("harness", outcomes)
     assert "lego_harness.adapters.install mini-swe-agent" in outcomes["harness"].remedy
 
 
@@ -327,18 +342,16 @@ def _soft_grader(world: World, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(grader, "make_grade", lambda *a, **k: replace(real(*a, **k), reward=1.0))
 
 
+GRADING_FAULTS = (("nop", _solved_already), ("oracle", _bad_solution), ("redteam", _soft_grader))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "plant"), [("nop", _solved_already), ("oracle", _bad_solution), ("redteam", _soft_grader)]
-)
+@pytest.mark.parametrize(("name", "plant"), GRADING_FAULTS)
 async def test_a_fault_of_grading_is_caught_by_its_check_and_by_no_other(
     name: str, plant: Plant, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(world, monkeypatch)
-    outcomes = await world.run("pool", "sandbox", "egress", "nop", "oracle", "redteam")
-    assert {o.name for o in outcomes.values() if o.status not in (Status.PASSED, Status.SKIPPED)} == {name}, (
-        outcomes
-    )
+    assert_caught_alone(name, await world.run(*CHEAP, "sandbox", "egress", "nop", "oracle", "redteam"))
 
 
 async def test_a_waiver_has_a_reason_and_is_shown(world: World) -> None:
