@@ -49,6 +49,8 @@ class Run:
         self.index = RunIndex(root)
         self._recipe: dict[str, Any] | None = None
         self._known: dict[str, tuple[Any, Any]] = {}
+        self.memory: dict[str, Any] = {}
+        """What readers of the run remember of it."""
 
     def check(self) -> None:
         """Raise Refusal where it cannot be read; details stay here, since they may quote the run."""

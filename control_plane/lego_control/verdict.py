@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
+from lego_control.measured import measured_so_far
 from lego_control.run import Run
 from lego_control.runs import Runs
 from lego_control.schemas import Diagnosis, Evidence, Hypothesis, Signal
 from lego_core.config import WatchdogPolicy, parse_recipe
 from lego_core.health.diagnose import diagnose
 from lego_core.health.findings import Diagnosis as Diagnosed
-from lego_core.health.flat import step_record
 from lego_core.health.of_run import with_heartbeat
 from lego_core.health.policy import effective_policy
-from lego_core.health.series import Evaluation, Series, make_series
+from lego_core.health.series import Evaluation, Series, from_rows
 from lego_core.health.watchdog import HEARTBEAT
 from lego_harness.errors import UsageError
 
@@ -90,13 +89,9 @@ def policy(run: Run) -> WatchdogPolicy:
 
 
 def make_run_series(run: Run) -> Series:
-    """The series of an indexed run: of its metrics those that some column is made of."""
-    flat: dict[int, dict[str, Any]] = {}
-    asked = "SELECT key, step, value FROM metric WHERE NOT (key GLOB 'seconds.*' OR key GLOB 'masked.*')"
-    for key, step, value in run.index.rows(asked):
-        flat.setdefault(step, {})[key] = float(value) if isinstance(value, str) else value
-    records = [step_record(step, values) for step, values in sorted(flat.items())]
-    return make_series(records, _resumed(run), _heldout(run))
+    """The series of an indexed run."""
+    measured = measured_so_far(run)
+    return from_rows(measured.steps, measured.rows, _resumed(run), _heldout(run))
 
 
 def _heldout(run: Run) -> Iterator[Evaluation]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from lego_core.health.of_run import diagnose_run
 from lego_core.health.watchdog import HEARTBEAT
 from lego_core.pass_rates import pass_rates
 from lego_core.store import RunReader, RunWriter
+from lego_core.store.json_records import encode
 from lego_tui.feed.run import RunFeed
 from tests.support.runs import heldout, recipe, step
 
@@ -77,3 +79,28 @@ def test_attempts_at_one_task_are_no_independent_evidence(
     )
     assert [("heldout", "fallen") in keys for keys in told] == [is_told] * 3
     runs.get(run.name).index.close()
+
+
+def test_what_is_remembered_of_a_run_is_what_reading_it_anew_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps come one by one; then the run goes on from a checkpoint, and its later steps are others."""
+    monkeypatch.setenv("LEGO_INDEX", str(tmp_path / "index"))
+    with RunWriter.create(tmp_path / "runs", recipe()) as writer:
+        root = writer.layout.root
+    runs = Runs(root.parent)
+    for number in (*range(1, 13), 9, *range(10, 31)):
+        reward = 0.0 if number > 12 else 0.6
+        with (root / "steps.jsonl").open("ab") as file:
+            file.write(encode(step(number, reward_mean=reward, entropy=0.1 * len(str(number)))) + b"\n")
+        assert diagnosed(runs, root.name) == diagnosed(Runs(root.parent), root.name)
+    told = run_diagnose(runs, root.name)
+    assert (told.verdict, told.as_of_step) == ("collapsed", 30)
+    assert told.paper_stat[0].n == 30
+    runs.get(root.name).index.close()
+
+
+def diagnosed(runs: Runs, name: str) -> dict[str, Any]:
+    told = run_diagnose(runs, name).model_dump(exclude={"stale_s"})
+    runs.get(name).index.close()
+    return told

@@ -28,7 +28,7 @@ def metrics_query(
     """Globs over metric names; a union of steps, aligned."""
     found = runs.get(run)
     found.index.refresh("steps")
-    known = [str(key) for (key,) in found.index.rows("SELECT DISTINCT key FROM metric ORDER BY key")]
+    known = [str(key) for (key,) in found.index.rows("SELECT key FROM metric_key")]
     wanted, missing = _match(known, keys)
     if not wanted:
         raise Refusal("no_such_metric", "no metric of this run matches", f"known: {', '.join(known[:60])}")

@@ -8,6 +8,8 @@ import time
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from lego_control.failures import Refusal
 from lego_control.fence import name as plain
 from lego_control.run import Run
@@ -15,6 +17,7 @@ from lego_control.runs import Runs
 from lego_control.schemas import Asked, Heldout, RunRow, RunsList, RunStatus
 from lego_control.tools.paging import page, place
 from lego_control.verdict import verdict
+from lego_core.health.rolling import rolling_median
 from lego_core.store.mailbox import Asked as Kind
 from lego_harness.errors import InfrastructureError
 
@@ -117,8 +120,8 @@ def _best(run: Run) -> float | None:
     ]
     if not values:
         return None
-    windows = (values[max(0, end - WINDOW) : end] for end in range(min(WINDOW, len(values)), len(values) + 1))
-    return round(max(statistics.median(window) for window in windows), 6)
+    medians = rolling_median(np.array(values), WINDOW, min(WINDOW, len(values)))
+    return round(float(medians.max()), 6)
 
 
 def _step_s(run: Run, step: int) -> float | None:
@@ -132,8 +135,8 @@ def _step_s(run: Run, step: int) -> float | None:
 
 def _bottleneck(run: Run, step: int) -> tuple[str | None, float | None]:
     found = run.index.rows(
-        "SELECT key, value FROM metric WHERE key LIKE 'seconds.%' AND key != 'seconds.total' AND step = ? "
-        "AND typeof(value) = 'real' ORDER BY value DESC", (step,)
+        "SELECT key, value FROM metric WHERE key IN (SELECT key FROM metric_key WHERE key GLOB 'seconds.*') AND "
+        "key != 'seconds.total' AND step = ? AND typeof(value) = 'real' ORDER BY value DESC", (step,)
     )  # fmt: skip
     total = sum(value for _, value in found)
     if not found or not total:

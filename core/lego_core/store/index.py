@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import secrets
 import sqlite3
 import tempfile
 import threading
@@ -24,15 +25,18 @@ from lego_core.store.index_rows import SOURCES, Source
 from lego_core.store.layout import RunLayout
 from lego_harness.errors import InfrastructureError, UsageError
 
-VERSION = 2
+VERSION = 3
 """Of the tables below; an index of another version is rebuilt."""
 CHUNK_BYTES = 16 * 2**20
 _TAIL_BYTES = 4096
 _MOST = 2**63 - 1
 _SCHEMA = """
-CREATE TABLE source (name TEXT PRIMARY KEY, offset INTEGER, tail BLOB, bad INTEGER);
+CREATE TABLE source (name TEXT PRIMARY KEY, offset INTEGER, tail BLOB, bad INTEGER, rewound INTEGER);
 CREATE TABLE metric (key TEXT, step INTEGER, value REAL, PRIMARY KEY (key, step)) WITHOUT ROWID;
-CREATE INDEX metric_step ON metric (step);
+CREATE VIEW metric_key AS WITH RECURSIVE each (key) AS (
+    SELECT MIN(key) FROM metric
+    UNION ALL SELECT (SELECT MIN(key) FROM metric WHERE key > each.key) FROM each WHERE each.key IS NOT NULL)
+    SELECT key FROM each WHERE key IS NOT NULL;
 CREATE TABLE heldout (key TEXT, step INTEGER, value REAL, PRIMARY KEY (key, step)) WITHOUT ROWID;
 CREATE TABLE event (seq INTEGER PRIMARY KEY, time REAL, kind TEXT, step INTEGER, fields TEXT);
 CREATE TABLE trajectory (
@@ -40,7 +44,7 @@ CREATE TABLE trajectory (
     sampled INTEGER, file TEXT, offset INTEGER, length INTEGER);
 CREATE INDEX trajectory_step ON trajectory (step);
 """
-
+"""Which metrics there are is found by leaps, a step of all of them by that: an index by step would double the work."""
 
 _TABLES = {"source", *(source.table for source in SOURCES.values())}
 
@@ -97,6 +101,11 @@ class RunIndex:
         """Whole lines that were no JSON object and were passed over."""
         return int(self.rows("SELECT COALESCE(SUM(bad), 0) FROM source")[0][0])
 
+    def num_rewound(self, name: str) -> int:
+        """A number that changes when rows of a source are taken back: while it stays, new ones come behind the others."""
+        found = self.rows("SELECT rewound FROM source WHERE name = ?", (name,))
+        return int(found[0][0]) if found else 0
+
     def close(self) -> None:
         with self._mutex:
             if self._connection is not None:
@@ -131,12 +140,12 @@ class RunIndex:
 
     def _read_chunk(self, db: sqlite3.Connection, source: Source, path: Path) -> tuple[int, bool]:
         """Bytes taken in, and whether that was all there is."""
-        offset, tail, bad = _mark(db, source.name)
+        offset, tail, bad, rewound = _mark(db, source.name)
         try:
             with path.open("rb") as file:
                 if not _continues(file.fileno(), offset, tail):
                     source.clear(db)
-                    offset, bad = 0, 0
+                    offset, bad, rewound = 0, 0, rewound + 1
                 file.seek(offset)
                 data = file.read(CHUNK_BYTES)
                 if b"\n" not in data and len(data) == CHUNK_BYTES:  # one line of more than a chunk
@@ -147,9 +156,10 @@ class RunIndex:
             raise InfrastructureError(f"{path}: cannot be read: {error.strerror}") from error
         whole = data[: data.rfind(b"\n") + 1]
         if whole or not offset:
-            bad += source.insert(db, whole.split(b"\n")[:-1])
-            mark = (source.name, offset + len(whole), (tail + whole)[-_TAIL_BYTES:], bad)
-            db.execute("REPLACE INTO source VALUES (?, ?, ?, ?)", mark)
+            num_bad, is_rewound = source.insert(db, whole.split(b"\n")[:-1])
+            tail = (tail + whole)[-_TAIL_BYTES:]
+            mark = (source.name, offset + len(whole), tail, bad + num_bad, rewound + is_rewound)
+            db.execute("REPLACE INTO source VALUES (?, ?, ?, ?, ?)", mark)
         return len(whole), len(data) < CHUNK_BYTES
 
 
@@ -188,9 +198,9 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _mark(db: sqlite3.Connection, name: str) -> tuple[int, bytes, int]:
-    found = db.execute("SELECT offset, tail, bad FROM source WHERE name = ?", (name,)).fetchone()
-    return found or (0, b"", 0)
+def _mark(db: sqlite3.Connection, name: str) -> tuple[int, bytes, int, int]:
+    found = db.execute("SELECT offset, tail, bad, rewound FROM source WHERE name = ?", (name,)).fetchone()
+    return found or (0, b"", 0, secrets.randbits(31))  # an index built anew goes on with nothing
 
 
 def _continues(descriptor: int, offset: int, tail: bytes) -> bool:

@@ -41,16 +41,18 @@ class Source:
     rewinds: bool = False
     """Whether a line discards what earlier lines said of its own step and of later ones."""
 
-    def insert(self, db: sqlite3.Connection, lines: Sequence[bytes]) -> int:
-        """Add the rows of whole lines; how many lines were bad."""
+    def insert(self, db: sqlite3.Connection, lines: Sequence[bytes]) -> tuple[int, bool]:
+        """Add the rows of whole lines; how many lines were bad, and whether rows of earlier lines were discarded."""
         records = [_object(line) for line in lines]
         good = [record for record in records if record is not None]
         num_bad = len(records) - len(good)
+        num_gone = 0
         if self.rewinds and (good := _rewound(good)):
-            db.execute(f"DELETE FROM {self.table} WHERE step >= ?", (good[0]["step"],))
+            gone = f"DELETE FROM {self.table} WHERE key IN (SELECT key FROM {self.table}_key) AND step >= ?"
+            num_gone = db.execute(gone, (good[0]["step"],)).rowcount
         marks = ", ".join("?" * self.columns)
         db.executemany(f"REPLACE INTO {self.table} VALUES ({marks})", self.rows(good))
-        return num_bad
+        return num_bad, num_gone > 0
 
     def clear(self, db: sqlite3.Connection) -> None:
         """Forget everything, since the file is another one."""
