@@ -29,6 +29,9 @@ JOB = re.compile(r"[a-z]+-[0-9a-f]{12}")
 PROFILES = ("smoke", "parity", "full")
 MAX_SAID = 2_000
 MAX_CHECKS = 40
+PROC = Path("/proc")
+ENDED = ("Z", "X")
+"""States of a process that nobody has taken note of yet."""
 
 
 class Jobs:
@@ -131,11 +134,14 @@ def _code(folder: Path) -> int | None:
 
 
 def _is_alive(pid: int, folder: Path) -> bool:
-    """That process, not a later one of its number."""
+    """That process, not a later one of its number. One that has only just begun has no command line yet, as one that
+    has ended has none any more."""
     try:
-        return os.fsencode(folder) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        said = (PROC / str(pid) / "cmdline").read_bytes()
+        state = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
+    return os.fsencode(folder) in said.split(b"\0") if said else state not in ENDED
 
 
 def _is_here(told: dict[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lego_control import jobs as jobs_module
 from lego_control.failures import Refusal
 from lego_control.jobs import Jobs
 
@@ -91,6 +92,21 @@ def test_of_a_job_on_another_machine_nobody_says_that_it_is_gone(tmp_path: Path)
         jobs.cancel(job)
     (folder / "code").write_text("0")
     assert jobs.get(job).state == "passed"
+
+
+@pytest.mark.parametrize(("state", "told"), [("R", "running"), ("Z", "failed")])
+def test_a_job_that_has_only_just_begun_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, told: str
+) -> None:
+    """Between its start and its first instruction a process has no command line; one that has ended has none, too."""
+    jobs, job = Jobs(tmp_path), "validate-0123456789ab"
+    (jobs.folder / job).mkdir(parents=True)
+    (jobs.folder / job / "job.json").write_text(json.dumps({"pid": 7, "started": 0.0}))
+    monkeypatch.setattr(jobs_module, "PROC", tmp_path / "proc")
+    (tmp_path / "proc" / "7").mkdir(parents=True)
+    (tmp_path / "proc" / "7" / "cmdline").write_bytes(b"")
+    (tmp_path / "proc" / "7" / "stat").write_text(f"7 (a) b) {state} 1 1")
+    assert jobs.get(job).state == told
 
 
 def test_a_validation_that_is_told_to_end_puts_away_what_it_opened(tmp_path: Path) -> None:
