@@ -22,6 +22,7 @@ from lego_control import (
     redteam,
     sandboxes,
     selecting,
+    synthesising,
     traffic,
     watching,
 )
@@ -159,7 +160,10 @@ def tiny_model(harness: str, seed: int, out: Path | None, sandbox: str) -> int:
     return run_module("lego_core.tiny", ["--fresh", *chosen])
 
 
-@lego.group(invoke_without_command=True, commands=[auditing.audit, importing.import_tasks, selecting.select])
+@lego.group(
+    invoke_without_command=True,
+    commands=[auditing.audit, importing.import_tasks, selecting.select, synthesising.synth],
+)
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("tasks"), show_default=True, help="Folder."
 )
@@ -168,7 +172,7 @@ def tiny_model(harness: str, seed: int, out: Path | None, sandbox: str) -> int:
 @click.option("--sandbox", type=SANDBOXES, default="auto", show_default=True, help="Where tasks are proven.")
 @click.pass_context
 def tasks(context: click.Context, out: Path, seed: int, prove: bool, sandbox: str) -> int:
-    """Generate the repair tasks that quickstart trains on, or import, audit or select from a pool."""
+    """Generate the repair tasks that quickstart trains on, or make, import, audit or select a pool."""
     if context.invoked_subcommand is not None:
         return 0
     from lego_control.pool import make_pool

@@ -9,6 +9,7 @@ out, never a reward. `proof.py` is the quick form that every run begins with.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,22 +35,36 @@ class Audit:
 
 
 async def audit(
-    tasks: Sequence[Task], backend: SandboxBackend, *, repeat: int, label: str
+    tasks: Sequence[Task], backend: SandboxBackend, *, repeat: int, label: str, jobs: int = 1
 ) -> AsyncIterator[Audit]:
-    """An audit per task, in order; `repeat` gradings of each tree."""
-    grader, first = Grader(backend, label=label), dict[str, str]()
-    for task in tasks:
-        twin = first.setdefault(_content(task), task.id)
+    """An audit per task, in order, `jobs` at a time; `repeat` gradings of each tree."""
+    grader, gate, first = Grader(backend, label=label), asyncio.Semaphore(jobs), dict[str, str]()
+
+    async def one(task: Task, twin: str) -> Audit:
         if twin != task.id:
-            yield Audit(task_id=task.id, faults=(f"the same as {twin}",), grading_s=None)
-            continue
-        try:
-            yield await _audit_one(task, grader, backend, repeat, label)
-        except (GraderError, SetupError) as error:  # the second: its git history cannot be sealed
-            yield Audit(task_id=task.id, faults=(one_line(str(error)),), grading_s=None)
+            return Audit(task_id=task.id, faults=(f"the same as {twin}",), grading_s=None)
+        async with gate:
+            return await _audit_one(task, grader, backend, repeat, label)
+
+    twins = [first.setdefault(_content(task), task.id) for task in tasks]
+    running = [asyncio.create_task(one(task, twin)) for task, twin in zip(tasks, twins, strict=True)]
+    try:
+        for each in running:
+            yield await each
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 async def _audit_one(task: Task, grader: Grader, backend: SandboxBackend, repeat: int, label: str) -> Audit:
+    try:
+        return await _graded(task, grader, backend, repeat, label)
+    except (GraderError, SetupError) as error:  # the second: its git history cannot be sealed
+        return Audit(task_id=task.id, faults=(one_line(str(error)),), grading_s=None)
+
+
+async def _graded(task: Task, grader: Grader, backend: SandboxBackend, repeat: int, label: str) -> Audit:
     before = await prepared_tree(task, backend, label=label)
     trees: dict[str, tuple[float, Mapping[str, bytes]]] = {
         "untouched": (0.0, before),

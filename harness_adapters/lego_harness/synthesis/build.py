@@ -1,0 +1,100 @@
+"""From a project to audited task folders, and what became of everything on the way.
+
+    Project ─ covered ─▶ Coverage ─ screened ─▶ faults ─ write_task ─▶ folders ─ audit ─▶ sound ones
+
+Invariant: a task that stays in the pool has earned 0 untouched and 1 with its solution in every one of its
+gradings, by the grader that rollouts meet; everything else is told of with its reason.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from lego_harness.sandbox.base import SandboxBackend
+from lego_harness.synthesis.coverage import covered
+from lego_harness.synthesis.project import Project
+from lego_harness.synthesis.screen import Found, screened
+from lego_harness.synthesis.write import write_task
+from lego_harness.tasks.audit import audit
+from lego_harness.tasks.folder import load_task
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Made:
+    """One fault that was made into a task."""
+
+    task: str
+    path: str
+    function: str
+    kind: str
+    num_fail_to_pass: int
+    num_pass_to_pass: int
+    faults: tuple[str, ...]
+    """Why its audit took it out again; none where it stayed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Built:
+    """What became of one project."""
+
+    project: str
+    version: str
+    sha256: str
+    num_tests: int
+    """That always pass."""
+    num_functions: int
+    """That they call."""
+    num_tried: int
+    """Faults that its tests were run over."""
+    tasks: tuple[Made, ...]
+
+
+async def build(
+    project: Project,
+    into: Path,
+    backend: SandboxBackend,
+    *,
+    split: str,
+    seed: int,
+    size: int,
+    repeat: int,
+    jobs: int,
+    label: str,
+) -> Built:
+    """At most `size` tasks of a project as folders below `into`; raises UsageError where it cannot be used,
+    InfrastructureError where something else failed."""
+    coverage = await covered(project, backend, label=label)
+    found, tried = await screened(project, coverage, backend, seed=seed, size=size, jobs=jobs, label=label)
+    names = [f"{project.pin.name}-{number:03}" for number in range(len(found))]
+    for name, one in zip(names, found, strict=True):
+        write_task(into / name, project, one, split=split)
+    pool = [load_task(into / name) for name in names]
+    audits = [each async for each in audit(pool, backend, repeat=repeat, label=label, jobs=jobs)]
+    for each in audits:
+        if each.faults:
+            shutil.rmtree(into / each.task_id)
+    return Built(
+        project=project.pin.name,
+        version=project.pin.version,
+        sha256=project.pin.sha256,
+        num_tests=sum(map(len, coverage.passing.values())),
+        num_functions=len(coverage.callers),
+        num_tried=tried,
+        tasks=tuple(
+            _made(name, one, each.faults) for name, one, each in zip(names, found, audits, strict=True)
+        ),
+    )
+
+
+def _made(name: str, found: Found, faults: tuple[str, ...]) -> Made:
+    return Made(
+        task=name,
+        path=found.fault.path,
+        function=found.fault.function,
+        kind=found.fault.kind,
+        num_fail_to_pass=len(found.fail_to_pass),
+        num_pass_to_pass=len(found.pass_to_pass),
+        faults=faults,
+    )

@@ -1,0 +1,114 @@
+"""What a project's own tests do in a sandbox: which pass, always, and which functions each test file calls.
+
+Invariant: a test counts only where it passed in each of several runs under the same name, in the very runner that
+grades; a project whose tests would not run its own modules, but others that are installed, is refused.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from lego_harness.errors import GraderError, SetupError, UsageError
+from lego_harness.grading.toolchain import toolchain
+from lego_harness.grading.trial import Job, run_trial
+from lego_harness.sandbox.base import WORKSPACE, Limits, Mount, Phase, SandboxBackend, SandboxSpec
+from lego_harness.sandbox.workspace import write_files
+from lego_harness.synthesis import calls
+from lego_harness.synthesis.project import Project
+from lego_harness.text import one_line
+
+TESTS = "/grade/hidden"
+"""Not `tests`: a grading's folder has no name that a test could import itself by."""
+SUITE_S = 300.0
+_RUNS = 3
+_LIMITS = Limits(output_bytes=16_000_000)
+_SCRIPT, _TOOLCHAIN = "/grade/calls.py", "/grade/toolchain"
+
+
+class _Told(BaseModel):
+    """What `calls.py` prints."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    calls: dict[str, list[tuple[str, int]]]
+    installed: list[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coverage:
+    """The tests of a project, as they are."""
+
+    passing: Mapping[str, frozenset[str]]
+    """Test file → node ids of its tests that always pass."""
+    callers: Mapping[tuple[str, int], frozenset[str]]
+    """Function, by path and first line → test files that call it."""
+
+
+@contextmanager
+def tests_of(project: Project) -> Generator[Path]:
+    """The project's folder of tests, for sandboxes to show at TESTS."""
+    with tempfile.TemporaryDirectory(prefix="lego-synthesis-") as scratch:
+        folder = Path(scratch)
+        folder.chmod(0o755)
+        write_files(folder, project.test_files())
+        yield folder
+
+
+async def covered(project: Project, backend: SandboxBackend, *, label: str) -> Coverage:
+    """The project's tests run over the project; raises UsageError where nothing can be built on them."""
+    with tests_of(project) as tests:
+        told = await _calls(project, tests, backend, label)
+        if told.installed:
+            raise UsageError(
+                f"{project.pin.name}: the sandbox's Python has {told.installed[0]} installed, an agent could read the "
+                "repair there, and tests would run it"
+            )
+        passing = await _passing(project, tests, backend, label)
+    return Coverage(passing=passing, callers=_callers(told, passing))
+
+
+async def _calls(project: Project, tests: Path, backend: SandboxBackend, label: str) -> _Told:
+    shown = ((calls.__file__, _SCRIPT), (toolchain(), _TOOLCHAIN), (tests, TESTS))
+    mounts = tuple(Mount(source=Path(source), target=target) for source, target in shown)
+    spec = SandboxSpec(phase=Phase.GRADE, files=project.files, label=label, mounts=mounts, limits=_LIMITS)
+    argv = ["python3", "-s", "-B", _SCRIPT, _TOOLCHAIN, TESTS, *project.packages]
+    async with backend.open(spec) as sandbox:
+        ended = await sandbox.exec(argv, timeout_s=SUITE_S, cwd=WORKSPACE)
+    try:
+        return _Told.model_validate_json(ended.stdout)
+    except ValidationError as error:
+        last = one_line(ended.stderr, limit=200, keep="end") or f"exit {ended.exit_code}"
+        raise UsageError(f"{project.pin.name}: its tests did not run to their end: {last}") from error
+
+
+async def _passing(
+    project: Project, tests: Path, backend: SandboxBackend, label: str
+) -> dict[str, frozenset[str]]:
+    jobs = [Job(timeout_s=SUITE_S, tests=TESTS) for _ in range(_RUNS)]
+    try:
+        verdicts = await run_trial(backend, jobs, project.files, label=label, tests={TESTS: tests})
+    except GraderError as error:
+        raise SetupError(f"{project.pin.name}: {error}") from error
+    if unsound := [verdict for verdict in verdicts if not verdict.is_sound]:
+        raise UsageError(f"{project.pin.name}: its tests cannot be judged: {unsound[0].ending}")
+    always = {test for test in verdicts[0].tests if all(v.tests.get(test) == "passed" for v in verdicts)}
+    if not always:
+        said = one_line(next(iter(verdicts[0].messages.values()), "none ran"), limit=200)
+        raise UsageError(f"{project.pin.name}: none of its tests passes in the sandbox: {said}")
+    files = {test.partition("::")[0] for test in always}
+    return {file: frozenset(t for t in always if t.partition("::")[0] == file) for file in sorted(files)}
+
+
+def _callers(told: _Told, passing: Mapping[str, frozenset[str]]) -> dict[tuple[str, int], frozenset[str]]:
+    found: dict[tuple[str, int], set[str]] = {}
+    for file, functions in told.calls.items():
+        if file in passing:
+            for function in functions:
+                found.setdefault(function, set()).add(file)
+    return {function: frozenset(files) for function, files in found.items()}
