@@ -40,6 +40,7 @@ COMMANDS = (
     "tasks --out",
     "tasks select pool --run run --low 0 --high 1 --out",
     "tasks import pool --out",
+    "tasks synth xmltodict --out",
     "demo-runs",
     pytest.param("tiny-model --sandbox bubblewrap --out", marks=pytest.mark.slow),
 )

@@ -4,7 +4,7 @@
     condition   if x: → if not (x): constant    0 → 1              argument  f(a, b) → f(b, a)
     dropped     a branch, an exception, an update, a call becomes `pass`
 
-Invariants: every fault parses; faults come in the order of the file, so that a seed chooses the same ones again.
+Invariants: what is applied parses and says something else; faults come in the order of the file, so that a seed chooses the same ones again.
 Decorators, defaults and functions defined inside are not the function's own. Runs nothing: whether a test sees a
 fault is found by running it (`screen.py`).
 """
@@ -37,7 +37,7 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
-    """A file with one edit in it."""
+    """A file and one edit of it."""
 
     path: str
     function: str
@@ -45,7 +45,15 @@ class Fault:
     line: int
     """Of the function's first line, decorators included, as a code object counts it."""
     kind: str
-    source: bytes
+    edit: Edit
+
+    def applied(self, source: bytes) -> bytes | None:
+        """The file with the fault; None where that says nothing else, or nothing."""
+        changed = source[: self.edit.start] + self.edit.text.encode() + source[self.edit.end :]
+        try:
+            return None if ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source)) else changed
+        except (SyntaxError, ValueError, RecursionError):
+            return None
 
 
 def faults(path: str, source: bytes) -> list[Fault]:
@@ -62,17 +70,8 @@ def faults(path: str, source: bytes) -> list[Fault]:
     for name, function in _functions(tree, ""):
         line = min(node.lineno for node in (function, *function.decorator_list))
         for kind, edit in _edits(file, function):
-            changed = source[: edit.start] + edit.text.encode() + source[edit.end :]
-            if _is_other(changed, tree):
-                found.append(Fault(path=path, function=name, line=line, kind=kind, source=changed))
+            found.append(Fault(path=path, function=name, line=line, kind=kind, edit=edit))
     return found
-
-
-def _is_other(source: bytes, tree: ast.Module) -> bool:
-    try:
-        return ast.dump(ast.parse(source)) != ast.dump(tree)
-    except (SyntaxError, ValueError, RecursionError):
-        return False
 
 
 def _functions(node: ast.AST, above: str) -> Iterator[tuple[str, _Scope]]:

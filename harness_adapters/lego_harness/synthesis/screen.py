@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -33,12 +34,17 @@ _PER_FUNCTION = 2
 _TRIES = 8
 """Faults tried per task that is wanted."""
 
+_Faulty = tuple[Fault, bytes]
+"""A fault, and its file with it."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
     """A fault that tests tell."""
 
     fault: Fault
+    source: bytes
+    """Of the faulty file."""
     fail_to_pass: tuple[str, ...]
     """Node ids below the project's folder of tests."""
     pass_to_pass: tuple[str, ...]
@@ -62,38 +68,37 @@ async def screened(
     label: str,
 ) -> tuple[list[Found], int]:
     """At most `size` faults that tests tell, and how many were tried; raises GraderError."""
-    left = candidates(project, coverage, seed=seed)[: size * _TRIES]
+    left = islice(candidates(project, coverage, seed=seed), size * _TRIES)
     found, tried = list[Found](), 0
     with tests_of(project) as tests:
-        while left and len(found) < size:
-            wave = [left[i : i + _BATCH] for i in range(0, _BATCH * jobs, _BATCH) if left[i : i + _BATCH]]
-            left = left[_BATCH * jobs :]
+        while len(found) < size and (wave := _batches(left, jobs)):
             runs = [_verdicts(project, coverage, batch, tests, backend, label) for batch in wave]
             for batch, verdicts in zip(wave, await asyncio.gather(*runs), strict=True):
-                for fault, verdict in zip(batch, verdicts, strict=True):
+                for (fault, source), verdict in zip(batch, verdicts, strict=True):
                     if len(found) < size:
                         tried += 1
-                        one = _told(fault, verdict, coverage, project.test_files())
+                        one = _told(fault, source, verdict, coverage, project.test_files())
                         found += [one] if one else []
     return found, tried
 
 
-def candidates(project: Project, coverage: Coverage, *, seed: int) -> list[Fault]:
-    """Faults of functions that tests call, a few of each, in an order drawn by the seed."""
+def candidates(project: Project, coverage: Coverage, *, seed: int) -> Iterator[_Faulty]:
+    """Faults, and their file with them, of functions that tests call, a few of each, in an order drawn by the seed."""
     rng = Random(f"{project.pin.name}/{project.pin.version}/{seed}")
     made = [
         fault
         for path in project.modules
+        if _is_only_copy(project, path)
         for fault in faults(path, project.files[path])
-        if coverage.callers.get((path, fault.line)) and _is_only_copy(project, path)
+        if coverage.callers.get((path, fault.line))
     ]
     rng.shuffle(made)
-    taken, chosen = Counter[tuple[str, int]](), list[Fault]()
+    taken = Counter[tuple[str, int]]()
     for fault in made:
-        taken[fault.path, fault.line] += 1
-        if taken[fault.path, fault.line] <= _PER_FUNCTION:
-            chosen.append(fault)
-    return chosen
+        place = (fault.path, fault.line)
+        if taken[place] < _PER_FUNCTION and (source := fault.applied(project.files[fault.path])):
+            taken[place] += 1
+            yield fault, source
 
 
 def _is_only_copy(project: Project, path: str) -> bool:
@@ -102,25 +107,32 @@ def _is_only_copy(project: Project, path: str) -> bool:
     return not any(name != path and other == content for name, other in project.files.items())
 
 
+def _batches(faults: Iterator[_Faulty], count: int) -> list[list[_Faulty]]:
+    """At most `count` that are not empty."""
+    return [batch for _ in range(count) if (batch := list(islice(faults, _BATCH)))]
+
+
 async def _verdicts(
     project: Project,
     coverage: Coverage,
-    batch: Sequence[Fault],
+    batch: Sequence[_Faulty],
     tests: Path,
     backend: SandboxBackend,
     label: str,
 ) -> list[Verdict]:
     files, jobs = dict[str, bytes](), list[Job]()
-    for number, fault in enumerate(batch):
+    for number, (fault, source) in enumerate(batch):
         place = f".batch/{number}"
         files |= {f"{place}/{name}": data for name, data in project.files.items()}
-        files[f"{place}/{fault.path}"] = fault.source
+        files[f"{place}/{fault.path}"] = source
         select = tuple(sorted(coverage.callers[fault.path, fault.line]))
         jobs.append(Job(timeout_s=_PATIENCE_S, tests=TESTS, select=select, tree=f"{WORKSPACE}/{place}"))
     return await run_trial(backend, jobs, files, label=label, tests={TESTS: tests})
 
 
-def _told(fault: Fault, verdict: Verdict, coverage: Coverage, tests: Mapping[str, bytes]) -> Found | None:
+def _told(
+    fault: Fault, source: bytes, verdict: Verdict, coverage: Coverage, tests: Mapping[str, bytes]
+) -> Found | None:
     """What the tests told of a fault; None where it makes no task."""
     if not verdict.is_sound:
         return None
@@ -133,4 +145,4 @@ def _told(fault: Fault, verdict: Verdict, coverage: Coverage, tests: Mapping[str
     files = {test.partition("::")[0] for test in failed}
     kept = tuple(test for test in always if test.partition("::")[0] in files and test not in failed)
     said = {test: verdict.messages.get(test, "") for test in failed}
-    return Found(fault=fault, fail_to_pass=failed, pass_to_pass=kept, messages=said)
+    return Found(fault=fault, source=source, fail_to_pass=failed, pass_to_pass=kept, messages=said)

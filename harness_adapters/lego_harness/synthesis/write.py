@@ -31,7 +31,7 @@ def write_task(folder: Path, project: Project, found: Found, *, split: str) -> N
     """Write one task folder, which is not there yet."""
     hidden = {f"{project.tests}/{name}" for name in found.test_files}
     repo = {name: data for name, data in project.files.items() if name not in hidden}
-    repo[found.fault.path] = found.fault.source
+    repo[found.fault.path] = found.source
     lists = {"FAIL_TO_PASS": found.fail_to_pass, "PASS_TO_PASS": found.pass_to_pass}
     tests = {name: data for name, data in project.test_files().items() if _is_hidden(name, found)}
     parts = {
