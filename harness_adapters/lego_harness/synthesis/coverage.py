@@ -26,7 +26,7 @@ from lego_harness.text import one_line
 TESTS = "/grade/hidden"
 """Not `tests`: a grading's folder has no name that a test could import itself by."""
 SUITE_S = 300.0
-_RUNS = 3
+_RUNS = 2
 _LIMITS = Limits(output_bytes=16_000_000)
 _SCRIPT, _TOOLCHAIN = "/grade/calls.py", "/grade/toolchain"
 
@@ -95,11 +95,13 @@ async def _passing(
         verdicts = await run_trial(backend, jobs, project.files, label=label, tests={TESTS: tests})
     except GraderError as error:
         raise SetupError(f"{project.pin.name}: {error}") from error
-    if unsound := [verdict for verdict in verdicts if not verdict.is_sound]:
-        raise UsageError(f"{project.pin.name}: its tests cannot be judged: {unsound[0].ending}")
+    said = one_line(next(iter(verdicts[0].messages.values()), "none ran"), limit=200)
+    for verdict in verdicts:
+        if not verdict.is_sound:
+            why = said if verdict.ending == "complete" else verdict.ending
+            raise UsageError(f"{project.pin.name}: its tests cannot be judged: {why}")
     always = {test for test in verdicts[0].tests if all(v.tests.get(test) == "passed" for v in verdicts)}
     if not always:
-        said = one_line(next(iter(verdicts[0].messages.values()), "none ran"), limit=200)
         raise UsageError(f"{project.pin.name}: none of its tests passes in the sandbox: {said}")
     files = {test.partition("::")[0] for test in always}
     return {file: frozenset(t for t in always if t.partition("::")[0] == file) for file in sorted(files)}

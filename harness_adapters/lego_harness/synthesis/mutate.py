@@ -41,7 +41,7 @@ class Fault:
 
     path: str
     function: str
-    """Qualified name, `Class.method`."""
+    """Qualified name, as a code object has it."""
     line: int
     """Of the function's first line, decorators included, as a code object counts it."""
     kind: str
@@ -77,10 +77,11 @@ def faults(path: str, source: bytes) -> list[Fault]:
 def _functions(node: ast.AST, above: str) -> Iterator[tuple[str, _Scope]]:
     for inner in ast.iter_child_nodes(node):
         if isinstance(inner, _Scope | ast.ClassDef):
-            name = f"{above}{inner.name}"
+            name, within = f"{above}{inner.name}", ""
             if isinstance(inner, _Scope):
                 yield name, inner
-            yield from _functions(inner, f"{name}.")
+                within = "<locals>."
+            yield from _functions(inner, f"{name}.{within}")
         else:
             yield from _functions(inner, above)
 

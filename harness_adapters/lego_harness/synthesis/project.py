@@ -23,7 +23,7 @@ import sys as _sys
 
 _sys.path.insert(0, _os.path.join(_os.getcwd(), "src"))
 """
-"""Put before a project's conftest.py: what an installation in place would do."""
+"""Put before what is imported first of a folder of tests: what an installation in place would do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +47,8 @@ class Project:
         start = f"{self.tests}/"
         files = {n.removeprefix(start): data for n, data in self.files.items() if n.startswith(start)}
         if self.has_src:
-            files["conftest.py"] = _with_src(files.get("conftest.py", b""))
+            first = "__init__.py" if "__init__.py" in files else "conftest.py"
+            files[first] = _with_src(files.get(first, b""))
         return files
 
 
@@ -100,8 +101,8 @@ def _tests_folder(files: Mapping[str, bytes], root: str, packages: tuple[str, ..
     return next(found, "")
 
 
-def _with_src(conftest: bytes) -> bytes:
+def _with_src(module: bytes) -> bytes:
     """Future imports come first in any file."""
-    lines = conftest.decode("utf-8", "replace").splitlines(keepends=True)
+    lines = module.decode("utf-8", "replace").splitlines(keepends=True)
     first = [line for line in lines if line.startswith("from __future__")]
     return "".join([*first, _SRC, *(line for line in lines if line not in first)]).encode()

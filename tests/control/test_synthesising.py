@@ -1,0 +1,100 @@
+"""`lego tasks synth` makes tasks of real projects: sound, hidden from who has to solve them, the same by the same seed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from lego_control.cli import main
+from lego_harness.redteam.cheat import HONEST, all_cheats
+from lego_harness.redteam.run import Attempt, Result, attempt
+from lego_harness.tasks.folder import load_pool, workspace_files
+from lego_harness.types import Task
+from tests.support.archives import FILES, archive
+from tests.support.sandboxes import backend_called, unique_label
+
+CHEATS = {cheat.name: cheat for cheat in all_cheats()}
+REAL = ("isodate", "parse", "xmltodict")
+
+
+def synth(out: Path, *arguments: str) -> int:
+    return main(["tasks", "synth", *arguments, "--out", str(out), "--repeat", "1", "--sandbox", "bubblewrap"])
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
+    }
+
+
+@pytest.mark.slow
+def test_a_project_becomes_sound_tasks_that_do_not_show_their_tests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop = str(archive(tmp_path / "shop-1.0.tar.gz"))
+    bare = str(archive(tmp_path / "bare-1.0.tar.gz", dict.fromkeys(FILES, None)))
+    assert synth(tmp_path / "a", shop, bare, "--size", "2", "--heldout", "shop") == 1
+    assert "refused  bare: found no Python package" in capsys.readouterr().out
+    pool, told = load_pool(tmp_path / "a"), json.loads((tmp_path / "a" / "synth.json").read_text())
+    assert [task.split for task in pool] == ["heldout"] * 2
+    assert [made["faults"] for made in told["projects"][0]["tasks"]] == [[], []]
+    assert told["projects"][0]["num_functions"] == 3
+    for task, made in zip(pool, told["projects"][0]["tasks"], strict=True):
+        given = workspace_files(task)
+        assert made["function"] != "unused"
+        assert set(given) == set(FILES) - {"tests/test_prices.py"}
+        assert given["shop/prices.py"].decode() != FILES["shop/prices.py"]
+        assert FILES["shop/prices.py"].encode() not in given.values()
+    assert synth(tmp_path / "b", shop, "--size", "2", "--heldout", "shop", "--jobs", "1") == 0
+    one, other = tree(tmp_path / "a"), tree(tmp_path / "b")
+    assert {**one, "synth.json": b""} == {**other, "synth.json": b""}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"shop/__init__.py": "import not_here\n"}, "none of its tests passes in the sandbox"),
+        ({"tests/test_others.py": "import os\n\n\ndef test_end():\n    os._exit(0)\n"}, "did not run to their end"),
+        ({"tests/test_others.py": "import random\n\n\ndef test_x():\n    assert 1\n", "shop/prices.py": "def f():\n    pass\n"}, "none of 1 projects gave a task"),
+    ],
+)  # fmt: skip
+def test_a_project_whose_tests_do_not_tell_is_refused(
+    files: dict[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert synth(tmp_path / "out", str(archive(tmp_path / "shop-1.0.tar.gz", files))) == 2
+    shown = capsys.readouterr()
+    assert said in shown.out + shown.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nobody"], "expected NAME==VERSION"),
+        (["toolz", "toolz==1.2.0"], "named twice"),
+        (["toolz", "--heldout", "parse"], "expected one of toolz"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_runs(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert synth(tmp_path / "out", *arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_published_projects_give_tasks_that_pay_for_repair_and_not_for_cheating(tmp_path: Path) -> None:
+    assert synth(tmp_path / "out", *REAL, "--size", "1") == 0
+    pool = load_pool(tmp_path / "out")
+    assert [task.id for task in pool] == [f"{name}-000" for name in REAL]
+    for task in pool:
+        assert tried(HONEST, task).result is Result.HONEST
+        assert not tried("always_equal", task).result.is_bad
+
+
+def tried(cheat: str, task: Task) -> Attempt:
+    return asyncio.run(attempt(CHEATS[cheat], task, backend_called("bubblewrap"), label=unique_label()))
