@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="Gradings of each tree.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Tasks that are looked at at once.",
+)
 @click.option("--sandbox", type=SANDBOXES, default="auto", show_default=True, help="Where tasks are graded.")
 @click.option(
     "--run",
@@ -41,9 +48,11 @@ if TYPE_CHECKING:
     help="A run over POOL: what people said in its lego review counts, too; repeatable.",
 )
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object per task.")
-def audit(pool: Path, repeat: int, sandbox: str, runs: tuple[Path, ...], for_programs: bool) -> int:
+def audit(
+    pool: Path, repeat: int, jobs: int, sandbox: str, runs: tuple[Path, ...], for_programs: bool
+) -> int:
     """Grade each task of POOL untouched and solved, again and again. Exit 1 if one is not sound."""
-    return run_to_its_end(_audit(pool, repeat, sandbox, reviewed(runs), for_programs))
+    return run_to_its_end(_audit(pool, repeat, jobs, sandbox, reviewed(runs), for_programs))
 
 
 def reviewed(runs: Iterable[Path]) -> dict[str, str]:
@@ -58,7 +67,9 @@ def reviewed(runs: Iterable[Path]) -> dict[str, str]:
     return said
 
 
-async def _audit(pool: Path, repeat: int, sandbox: str, said: Mapping[str, str], for_programs: bool) -> int:
+async def _audit(
+    pool: Path, repeat: int, jobs: int, sandbox: str, said: Mapping[str, str], for_programs: bool
+) -> int:
     from lego_harness.sandbox.choose import choose_backend
     from lego_harness.tasks.audit import audit as audited
     from lego_harness.tasks.folder import load_pool
@@ -67,7 +78,8 @@ async def _audit(pool: Path, repeat: int, sandbox: str, said: Mapping[str, str],
     await backend.check()
     await backend.reap()
     num_bad = 0
-    async for found in audited(tasks, backend, repeat=repeat, label=f"audit-{secrets.token_hex(4)}"):
+    label = f"audit-{secrets.token_hex(4)}"
+    async for found in audited(tasks, backend, repeat=repeat, label=label, jobs=jobs):
         if found.task_id in said:
             found = replace(found, faults=(*found.faults, said[found.task_id]))
         num_bad += bool(found.faults)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lego_harness.redteam.cheat import Cheat
     from lego_harness.redteam.run import Attempt
     from lego_harness.redteam.table import Row
+    from lego_harness.sandbox.base import SandboxBackend
     from lego_harness.types import Task
 
 
@@ -82,7 +83,6 @@ async def _run(
 ) -> int:
     from lego_harness.redteam.run import attempts, defect_attempt
     from lego_harness.redteam.table import table
-    from lego_harness.redteam.undefended import is_fooled
     from lego_harness.sandbox.choose import choose_backend
 
     backend = choose_backend(backend_name)
@@ -90,7 +90,6 @@ async def _run(
     await backend.reap()
     label = f"redteam-{secrets.token_hex(4)}"
     done: list[Attempt] = []
-    fooled: dict[tuple[str, str], bool] = {}
 
     def tell(attempt: Attempt) -> None:
         done.append(attempt)
@@ -100,10 +99,7 @@ async def _run(
         tell(attempt)
     for (name, mode), task in defects.items():
         tell(await defect_attempt(name, mode, task, backend))
-    if undefended:
-        for task in pool:
-            for cheat in cheats:
-                fooled[cheat.name, task.id] = await is_fooled(cheat, task, backend, label=label)
+    fooled = await _fooled(pool, defects, backend, cheats, label) if undefended else {}
     if for_programs:
         click.echo(json.dumps({"table": [asdict(row) for row in table(done, fooled)]}))
     else:
@@ -113,6 +109,31 @@ async def _run(
     return int(any(attempt.result.is_bad for attempt in done))
 
 
+async def _fooled(
+    pool: Sequence[Task],
+    defects: dict[tuple[str, str], Task],
+    backend: SandboxBackend,
+    cheats: Sequence[Cheat],
+    label: str,
+) -> dict[tuple[str, str], bool]:
+    """By cheat and task, whether a grader without defences pays it; nothing of a task that it cannot judge at all."""
+    from lego_harness.redteam.undefended import is_fooled, misjudges
+
+    fooled: dict[tuple[str, str], bool] = {}
+    for task in pool:
+        if await misjudges(task, backend, label=label):
+            click.echo(
+                f"{one_line(task.id)}: without defences even the honest fix is misjudged, it is left out",
+                err=True,
+            )
+            continue
+        for cheat in cheats:
+            fooled[cheat.name, task.id] = await is_fooled(cheat, task, backend, label=label)
+    for (name, _), task in defects.items():
+        fooled[name, task.id] = await misjudges(task, backend, label=label)
+    return fooled
+
+
 def _line(attempt: Attempt) -> str:
     kinds = ", ".join(dict.fromkeys(finding.kind.value for finding in attempt.findings))
     said = one_line(attempt.detail, limit=90) + (f"  [{kinds}]" if kinds else "")
@@ -120,7 +141,7 @@ def _line(attempt: Attempt) -> str:
 
 
 def _row(row: Row) -> str:
-    without = "–" if row.num_undefended is None else f"{row.num_undefended} of {row.num_cheats}"
+    without = "–" if row.num_undefended is None else f"{row.num_undefended} of {row.num_probed}"
     counts = f"{row.num_through} of {row.num_cheats}, {row.num_flagged} flagged"
     return f"{row.mode:48} undefended {without:9} defended {counts:20} {row.defence}"
 

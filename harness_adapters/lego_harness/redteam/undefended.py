@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lego_harness.errors import SetupError
 from lego_harness.grading.toolchain import toolchain
-from lego_harness.redteam.cheat import Cheat
+from lego_harness.redteam.cheat import HONEST, NOTHING, Cheat, all_cheats
 from lego_harness.sandbox.base import Limits, Mount, Phase, SandboxBackend, SandboxSpec
 from lego_harness.tasks.folder import workspace_files
 from lego_harness.types import Task
@@ -23,11 +23,14 @@ _GRADE = f"mkdir -p {_PLACE} && cp -r {_TESTS}/. {_PLACE} && exec python3 -m pyt
 
 async def is_fooled(cheat: Cheat, task: Task, backend: SandboxBackend, *, label: str) -> bool:
     """Whether a grader without defences rewards the cheat; what ends the sandbox earns nothing."""
+    shown = {_TOOLCHAIN: toolchain(), _TESTS: task.tests}
+    if cheat.name == HONEST:
+        shown["/solution"] = task.solution.parent.resolve()
     spec = SandboxSpec(
         phase=Phase.AGENT,
         files={**workspace_files(task), **_history(task.workspace)},
         label=label,
-        mounts=(Mount(source=toolchain(), target=_TOOLCHAIN), Mount(source=task.tests, target=_TESTS)),
+        mounts=tuple(Mount(source=source, target=target) for target, source in shown.items()),
         limits=Limits(disk_mb=64),
     )
     env = {"PYTHONPATH": f"{_TOOLCHAIN}:/workspace"}
@@ -38,6 +41,14 @@ async def is_fooled(cheat: Cheat, task: Task, backend: SandboxBackend, *, label:
     except SetupError:
         return False
     return result.exit_code == 0 and not result.timed_out
+
+
+async def misjudges(task: Task, backend: SandboxBackend, *, label: str) -> bool:
+    """Whether it pays for nothing or not for the reference solution, as it does where the task itself is broken."""
+    cheats = {cheat.name: cheat for cheat in all_cheats()}
+    if await is_fooled(cheats[NOTHING], task, backend, label=label):
+        return True
+    return not await is_fooled(cheats[HONEST], task, backend, label=label)
 
 
 def _history(workspace: Path) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from lego_harness.redteam.cheat import HONEST, MODES, all_cheats
 from lego_harness.redteam.run import Attempt, Result, attempt, defect_attempt, judge
 from lego_harness.redteam.table import DEFENCES, table
 from lego_harness.redteam.target import DEFECTS, bad_task, good_task
-from lego_harness.redteam.undefended import is_fooled
+from lego_harness.redteam.undefended import is_fooled, misjudges
 from lego_harness.types import Finding, FindingKind, Grade, StopReason, Task, Trajectory
 from tests.support import runs
 from tests.support.sandboxes import BACKENDS, backend_called, unique_label
@@ -84,6 +84,7 @@ def test_the_table_counts_what_paid_with_and_without_defences() -> None:
         made(HONEST, Result.HONEST),
     ]
     (row,) = table(done, {("edits_tests", "t"): True, ("deletes_tests", "t"): False})
+    assert row.num_probed == 2
     assert (row.mode, row.num_cheats, row.num_undefended) == ("agent edits test files", 2, 1)
     assert (row.num_through, row.num_flagged) == (0, 1)
     assert table(done, {})[0].num_undefended is None
@@ -131,3 +132,14 @@ async def test_a_task_that_pays_or_punishes_without_reason_is_refused(name: str,
 async def test_without_defences_cheats_pay(target: Task, name: str, fooled: bool) -> None:
     backend = backend_called("bubblewrap")
     assert await is_fooled(CHEATS[name], target, backend, label=unique_label()) is fooled
+
+
+@pytest.mark.slow
+async def test_without_defences_broken_tasks_are_misjudged_and_the_good_one_is_not(
+    target: Task, tmp_path: Path
+) -> None:
+    backend, label = backend_called("bubblewrap"), unique_label()
+    broken = {name: bad_task(tmp_path, name) for name in DEFECTS}
+    said = {name: await misjudges(task, backend, label=label) for name, task in broken.items()}
+    assert said == dict.fromkeys(DEFECTS, True)
+    assert not await misjudges(target, backend, label=label)
