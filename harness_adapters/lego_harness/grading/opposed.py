@@ -152,7 +152,9 @@ def opposed(tests: Path, *groups: Mapping[str, int], dice: Random | None = None)
 
 
 def _token() -> str:
-    return secrets.token_hex(8)
+    """A name that pytest takes for a package's, so that tests with an `__init__.py` find each other: a digit in front
+    would make them modules without one."""
+    return f"t{secrets.token_hex(8)}"
 
 
 def _write(folder: Path, tests: Path, names: Iterable[str], changed: Mapping[str, bytes]) -> None:

@@ -8,6 +8,7 @@ only places that can be written are sized. Calls nothing.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,13 @@ def labels(run: str) -> dict[str, str]:
     return {RUN_LABEL: run, OWNER_LABEL: ownership.me()}
 
 
-def described(spec: SandboxSpec, *, runtime: str | None = None, network: str = "none") -> dict[str, Any]:
-    """Keyword arguments of `containers.create`; raises SetupError for limits beyond the machine's memory."""
+def described(
+    spec: SandboxSpec, *, runtime: str | None = None, network: str = "none", volumes: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Keyword arguments of `containers.create`; raises SetupError for limits beyond the machine's memory.
+
+    `volumes` are those that the image declares: left to the engine they would lie on its disk, of any size.
+    """
     limits = spec.limits
     _require_room(limits)
     memory = f"{limits.memory_mb + limits.disk_mb}m"  # a tmpfs counts as memory
@@ -57,7 +63,10 @@ def described(spec: SandboxSpec, *, runtime: str | None = None, network: str = "
         "mem_limit": memory,
         "memswap_limit": memory,
         "nano_cpus": int(limits.cpus * 1e9),
-        "tmpfs": {WORKSPACE: room, "/tmp": room.replace("0755", "1777"), _HOME: room},
+        "tmpfs": {
+            **dict.fromkeys((path.rstrip("/") for path in volumes), room),
+            **{WORKSPACE: room, "/tmp": room.replace("0755", "1777"), _HOME: room},
+        },
         "mounts": _mounts(spec) + _hosts(network, runtime),
         "working_dir": WORKSPACE,
         "environment": {

@@ -97,7 +97,10 @@ def start(name: str, spec: SandboxSpec, *, runtime: str | None = None, network: 
     image = spec.image or default_image()
     try:
         with client() as engine:
-            described = docker_container.described(spec, runtime=runtime, network=network)
+            volumes: dict[str, Any] = {}
+            if spec.image:
+                volumes = engine.images.get(image).attrs["Config"].get("Volumes") or {}
+            described = docker_container.described(spec, runtime=runtime, network=network, volumes=volumes)
             container = engine.containers.create(image, name=name, **described)
             container.start()
             return _state(engine.api.inspect_container(container.id))

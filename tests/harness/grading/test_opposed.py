@@ -124,3 +124,10 @@ def test_nobody_knows_beforehand_which_functions_are_contradicted(tmp_path: Path
     assert seen == fixed.keys()
     with opposed(tmp_path, {F: 1}, kept) as draw:
         assert F in draw.flips
+
+
+def test_both_copies_have_names_that_a_package_of_tests_can_have(tmp_path: Path) -> None:
+    """pytest takes a folder whose name begins with a digit for no package: relative imports would fail by chance."""
+    for _ in range(40):
+        with opposed(tmp_path) as copies:
+            assert all(Path(target).name.isidentifier() for target in copies.targets)

@@ -56,6 +56,17 @@ async def test_a_context_is_built_once_and_its_image_serves(
     assert await cache.ensure(context) != tags[0]
 
 
+async def test_a_volume_that_an_image_declares_has_a_size(
+    cache: ImageCache, context: Path, spec: Spec
+) -> None:
+    (context / "Dockerfile").write_text(f"{HERMETIC}VOLUME /data/ /workspace\n")
+    async with DockerBackend().open(spec(image=await cache.ensure(context))) as sandbox:
+        assert (await sandbox.exec(["touch", "/data/x", "/workspace/x"], timeout_s=20)).exit_code == 0
+        sizes = await sandbox.exec(["df", "-m", "--output=fstype,size", "/data", "/workspace"], timeout_s=20)
+    mb = spec().limits.disk_mb
+    assert [line.split() for line in sizes.stdout.splitlines()[1:]] == [["tmpfs", f"{mb}"]] * 2
+
+
 async def test_only_the_first_stage_has_a_network(cache: ImageCache, context: Path) -> None:
     interfaces = "RUN tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' ' | grep -v lo > /interfaces || true\n"
     (context / "Dockerfile.fetch").write_text(f"ARG BASE\nFROM $BASE\n{interfaces}RUN test -s /interfaces\n")
