@@ -86,5 +86,5 @@ tags = {json.dumps(tags)}
 timeout_sec = 1800.0
 
 [verifier]
-timeout_sec = 120.0
+timeout_sec = 60.0
 """

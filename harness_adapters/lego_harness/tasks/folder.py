@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from lego_harness.errors import UsageError
 from lego_harness.invalid import got, reason
 from lego_harness.tasks.plain import require_plain
-from lego_harness.tasks.surroundings import EnvironmentTable, read_surroundings
+from lego_harness.tasks.surroundings import EnvironmentTable, NoVariables, read_surroundings
 from lego_harness.text import one_line
 from lego_harness.types import Task
 
@@ -34,12 +34,13 @@ class _Metadata(BaseModel):
     tags: tuple[str, ...] = ()
 
 
-class _Timed(BaseModel):
-    """[agent] and [verifier]."""
+class _Table(BaseModel):
+    """[agent], [verifier] and [solution]."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
 
     timeout_sec: float | None = Field(None, gt=0)
+    env: NoVariables = {}
 
 
 def _single(steps: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -56,8 +57,9 @@ class _TaskToml(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     metadata: _Metadata = _Metadata()
-    agent: _Timed = _Timed(timeout_sec=None)
-    verifier: _Timed = _Timed(timeout_sec=None)
+    agent: _Table = _Table(timeout_sec=None)
+    verifier: _Table = _Table(timeout_sec=None)
+    solution: _Table = _Table(timeout_sec=None)
     environment: EnvironmentTable = EnvironmentTable()
     steps: Annotated[tuple[Any, ...], AfterValidator(_single)] = ()
     """Harbor's tasks of several steps, which are refused."""

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from lego_harness.cache import cache_folder
 from lego_harness.errors import SetupError, UsageError
@@ -44,6 +44,16 @@ def _megabytes(said: Any) -> Any:
     return math.ceil(float(found[1]) * 1024 ** "MGT".index(found[2].upper()))
 
 
+def _no_variables(said: dict[str, Any]) -> dict[str, Any]:
+    if said:
+        raise ValueError(
+            "sandboxes are given no variables but their image's own: write ENV into environment/Dockerfile, or take the "
+            "task out of the pool"
+        )
+    return said
+
+
+NoVariables = Annotated[dict[str, Any], AfterValidator(_no_variables)]
 _Megabytes = Annotated[int, BeforeValidator(_megabytes), Field(ge=0, le=2**30, strict=True)]
 
 
@@ -64,6 +74,7 @@ class EnvironmentTable(BaseModel):
     storage: _Megabytes = 0
     gpus: int = Field(default=0, ge=0)
     tpu: Any = None
+    env: NoVariables = {}
 
 
 def read_surroundings(folder: Path, table: EnvironmentTable) -> Surroundings:

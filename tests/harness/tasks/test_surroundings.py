@@ -84,6 +84,9 @@ def test_a_named_image_is_taken_as_it_is(tmp_path: Path) -> None:
         ('memory = "4096"', "environment.memory: .*megabytes as a bare number, got '4096'"),
         ("gpus = 1", "environment.gpus: sandboxes have no GPU"),
         ('tpu = {type = "v4"}', "environment.tpu: sandboxes have no TPU"),
+        ('env = {KEY = "${KEY}"}', "environment.env: sandboxes are given no variables"),
+        ('[verifier.env]\nKEY = "1"', "verifier.env: sandboxes are given no variables"),
+        ('[solution.env]\nKEY = "1"', "solution.env: sandboxes are given no variables"),
         ('[[steps]]\nname = "one"', "steps: .*make a task of each step"),
     ],
 )
