@@ -1,6 +1,6 @@
-"""`lego tasks select`: a pool of the tasks that a policy solves sometimes, by what runs measured.
+"""`lego tasks select`: a pool of the tasks that a policy solves sometimes, by what runs measured, or of some kinds.
 
-    runs' trajectory indexes ─▶ solve rate per task ─▶ band, size ─▶ DIR/TASK…  and DIR/selection.json
+    tags; runs' trajectory indexes ─▶ solve rate per task ─▶ band, size ─▶ DIR/TASK…  and DIR/selection.json
 
 A task that is always or never solved carries no advantage. Invariants: held-out tasks all stay, since a pool
 that is chosen by its results measures nothing; every task of the old pool stands in selection.json with its rate
@@ -9,6 +9,7 @@ and why it was kept or left; the new folder appears whole or not at all. Samples
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +45,7 @@ class Choice:
 
     @property
     def rate(self) -> float:
-        return self.solved / self.graded
+        return self.solved / self.graded if self.graded else 0.5
 
 
 @click.command()
@@ -54,9 +55,9 @@ class Choice:
     "runs",
     type=click.Path(path_type=Path),
     multiple=True,
-    required=True,
-    help="Measured by; repeatable.",
+    help="Measured by; repeatable. Without one no solve rate is asked for.",
 )
+@click.option("--tag", "tags", multiple=True, help="Only tasks with this tag, or one of several; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the new pool.")
 @click.option("--low", type=SHARE, default=0.1, show_default=True, callback=finite, help="Least solve rate.")
 @click.option(
@@ -65,44 +66,62 @@ class Choice:
 @click.option(
     "--size", type=click.IntRange(min=1), help="At most so many, nearest to one half.  [default: all]"
 )
-def select(pool: Path, runs: tuple[Path, ...], out: Path, low: float, high: float, size: int | None) -> int:
+def select(
+    pool: Path,
+    runs: tuple[Path, ...],
+    tags: tuple[str, ...],
+    out: Path,
+    low: float,
+    high: float,
+    size: int | None,
+) -> int:
     """Make a pool of POOL's training tasks whose solve rate in runs lies in a band, and of all held-out ones."""
     from lego_core.store import RunReader
     from lego_harness.tasks.folder import load_pool
 
     if low > high:
         raise UsageError(f"--low {low:g} is above --high {high:g}, expected a band")
+    if not runs and not tags and size is None:
+        raise UsageError("nothing to select by: expected --run, --tag or --size")
     tasks = load_pool(pool)
-    measured = _measured(map(RunReader, runs))
-    choices = chosen(tasks, measured, low=low, high=high, size=size, against=reviewed(runs))
+    measured = _measured(map(RunReader, runs)) if runs else None
+    choices = chosen(tasks, measured, tags=tags, low=low, high=high, size=size, against=reviewed(runs))
     if not any(choice.kept for choice in choices if choice.reason != _HELDOUT):
         raise UsageError(f"no training task of {pool} is left: {_counts(choices)}; widen --low and --high")
-    asked = {"pool": str(pool), "runs": [str(run) for run in runs], "low": low, "high": high, "size": size}
+    asked = {"pool": str(pool), "runs": [str(run) for run in runs], "tags": tags}
+    asked |= {"low": low, "high": high, "size": size}
     _write(out, tasks, choices, asked)
     click.echo(f"{sum(choice.kept for choice in choices)} of {len(tasks)} tasks in {out}: {_counts(choices)}")
     return 0
 
 
-_HELDOUT = "held out"
+_HELDOUT, _IN_BAND, _TAKEN = "held out", "in the band", "taken"
+_KEPT = {_HELDOUT, _IN_BAND, _TAKEN}
+"""Reasons to keep a task; all others are to leave it."""
 
 
 def chosen(
     tasks: Sequence[Task],
-    measured: dict[str, tuple[int, int]],
+    measured: dict[str, tuple[int, int]] | None,
     *,
+    tags: Sequence[str],
     low: float,
     high: float,
     size: int | None,
     against: Mapping[str, str],
 ) -> list[Choice]:
-    """A choice per task, in order; `measured` holds solved and graded rollouts by task, `against` what people said
-    of tasks that they want out."""
-    choices = [
-        _by_band(task, *measured.get(task.id, (0, 0)), low, high, is_excluded=task.id in against)
-        for task in tasks
-    ]
+    """A choice per task, in order; `measured` holds solved and graded rollouts by task, None where nothing was;
+    `against` what people said of tasks that they want out."""
+    choices: list[Choice] = []
+    for task in tasks:
+        solved, graded = (measured or {}).get(task.id, (0, 0))
+        reason = _why_left(task, tags, is_excluded=task.id in against)
+        if not reason:
+            reason = _TAKEN if measured is None else _by_band(solved, graded, low, high)
+        kept = reason in _KEPT
+        choices.append(Choice(task_id=task.id, solved=solved, graded=graded, kept=kept, reason=reason))
     trained = [choice for choice in choices if choice.kept and choice.reason != _HELDOUT]
-    nearest = sorted(trained, key=lambda choice: (abs(choice.rate - 0.5), choice.task_id))
+    nearest = sorted(trained, key=lambda choice: (abs(choice.rate - 0.5), _drawn(choice.task_id)))
     spare = {choice.task_id for choice in nearest[size:]} if size is not None else set[str]()
     return [
         replace(choice, kept=False, reason="beyond the size") if choice.task_id in spare else choice
@@ -110,20 +129,26 @@ def chosen(
     ]
 
 
-def _by_band(task: Task, solved: int, graded: int, low: float, high: float, *, is_excluded: bool) -> Choice:
+def _drawn(task_id: str) -> bytes:
+    """An order that has nothing to do with names: a size takes from all over the pool."""
+    return hashlib.sha256(task_id.encode()).digest()
+
+
+def _why_left(task: Task, tags: Sequence[str], *, is_excluded: bool) -> str:
+    """What is known without a run; empty where nothing is."""
     if task.split == "heldout":
-        kept, reason = True, _HELDOUT
-    elif is_excluded:
-        kept, reason = False, "excluded in review"
-    elif not graded:
-        kept, reason = False, "not measured"
-    elif solved / graded < low:
-        kept, reason = False, "solved too seldom"
-    elif solved / graded > high:
-        kept, reason = False, "solved too often"
-    else:
-        kept, reason = True, "in the band"
-    return Choice(task_id=task.id, solved=solved, graded=graded, kept=kept, reason=reason)
+        return _HELDOUT
+    if is_excluded:
+        return "excluded in review"
+    return "" if not tags or set(tags) & set(task.tags) else "has none of the tags"
+
+
+def _by_band(solved: int, graded: int, low: float, high: float) -> str:
+    if not graded:
+        return "not measured"
+    if solved / graded < low:
+        return "solved too seldom"
+    return "solved too often" if solved / graded > high else _IN_BAND
 
 
 def _measured(readers: Iterable[RunReader]) -> dict[str, tuple[int, int]]:

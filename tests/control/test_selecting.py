@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,6 +85,26 @@ def test_what_a_person_excludes_in_review_is_left_and_a_newer_label_takes_it_bac
 def test_a_size_keeps_those_nearest_to_one_half(pool: Path, run: Path, tmp_path: Path) -> None:
     assert select(pool, run, tmp_path / "new", "--size", "2") == 0
     assert [task.id for task in load_pool(tmp_path / "new")] == ["half", "held", "often"]
+
+
+def test_tags_choose_with_a_run_and_without_one(pool: Path, run: Path, tmp_path: Path) -> None:
+    for name in ("half", "always"):
+        write_files(pool / name, **{"task.toml": FILES["task.toml"].replace("tiny", "toolz")})
+    assert select(pool, run, tmp_path / "both", "--tag", "toolz") == 0
+    assert [task.id for task in load_pool(tmp_path / "both")] == ["half", "held"]
+    alone = ["tasks", "select", str(pool), "--tag", "toolz", "--tag", "other"]
+    assert main([*alone, "--out", str(tmp_path / "alone")]) == 0
+    assert [task.id for task in load_pool(tmp_path / "alone")] == ["always", "half", "held"]
+    assert main([*alone, "--size", "1", "--out", str(tmp_path / "one")]) == 0
+    told = json.loads((tmp_path / "one" / "selection.json").read_text())
+    assert told["tags"] == ["toolz", "other"]
+    counts = Counter(one["reason"] for one in told["tasks"])
+    assert counts == {"has none of the tags": 4, "held out": 1, "taken": 1, "beyond the size": 1}
+
+
+def test_nothing_to_select_by_is_said(pool: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tasks", "select", str(pool), "--out", str(tmp_path / "new")]) == 2
+    assert "expected --run, --tag or --size" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
