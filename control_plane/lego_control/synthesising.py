@@ -39,7 +39,7 @@ FILE = "synth.json"
 @click.option(
     "--size",
     type=click.IntRange(min=1),
-    default=16,
+    default=18,
     show_default=True,
     help="At most so many tasks of a project.",
 )
