@@ -51,10 +51,10 @@ FILE = "synth.json"
 )
 @click.option(
     "--repeat",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=0),
     default=3,
     show_default=True,
-    help="Gradings of each tree in the audit.",
+    help="Gradings of each tree in the audit; 0 leaves it at the proof.",
 )
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Sandboxes at once.  [default: as many as there are cores]"

@@ -21,7 +21,7 @@ HONEST = all_cheats()[:1]
 
 
 def synth(out: Path, *arguments: str) -> int:
-    return main(["tasks", "synth", *arguments, "--out", str(out), "--repeat", "1", "--sandbox", "bubblewrap"])
+    return main(["tasks", "synth", "--sandbox", "bubblewrap", "--repeat", "1", *arguments, "--out", str(out)])
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(
 
 @pytest.mark.slow
 def test_a_published_project_gives_tasks_that_pay_for_their_repair(tmp_path: Path) -> None:
-    assert synth(tmp_path / "out", "isodate", "--size", "3") == 0
+    assert synth(tmp_path / "out", "isodate", "--size", "3", "--repeat", "0") == 0
     pool = load_pool(tmp_path / "out")
     assert [task.id for task in pool] == ["isodate-000", "isodate-001", "isodate-002"]
     assert {attempt.result for attempt in asyncio.run(honest(pool))} == {Result.HONEST}

@@ -1,14 +1,15 @@
 """From a project to audited task folders, and what became of everything on the way.
 
-    Project ─ covered ─▶ Coverage ─ screened ─▶ faults ─ write_task ─▶ folders ─ audit ─▶ sound ones
+    Project ─ covered ─▶ Coverage ─ screened ─▶ faults ─ write_task ─▶ folders ─ prove, audit ─▶ sound ones
 
-Invariant: a task that stays in the pool has earned 0 untouched and 1 with its solution in every one of its
-gradings, by the grader that rollouts meet; everything else is told of with its reason.
+Invariant: a task that stays in the pool is proven, and has earned 0 untouched and 1 with its solution in every one of
+its gradings, by the grader that rollouts meet; everything else is told of with its reason.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from lego_harness.synthesis.screen import Found, screened
 from lego_harness.synthesis.write import write_task
 from lego_harness.tasks.audit import audit
 from lego_harness.tasks.folder import load_task
+from lego_harness.tasks.proof import prove
+from lego_harness.types import Task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +35,7 @@ class Made:
     num_fail_to_pass: int
     num_pass_to_pass: int
     faults: tuple[str, ...]
-    """Why its audit took it out again; none where it stayed."""
+    """Why its proof or its audit took it out again; none where it stayed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,10 +74,9 @@ async def build(
     for name, one in zip(names, found, strict=True):
         write_task(into / name, project, one, split=split)
     pool = [load_task(into / name) for name in names]
-    audits = [each async for each in audit(pool, backend, repeat=repeat, label=label, jobs=jobs)]
-    for each in audits:
-        if each.faults:
-            shutil.rmtree(into / each.task_id)
+    wrong = await _found_wrong(pool, backend, repeat=repeat, jobs=jobs, label=label)
+    for name in wrong:
+        shutil.rmtree(into / name)
     return Built(
         project=project.pin.name,
         version=project.pin.version,
@@ -82,10 +84,19 @@ async def build(
         num_tests=sum(map(len, coverage.passing.values())),
         num_functions=len(coverage.callers),
         num_tried=tried,
-        tasks=tuple(
-            _made(name, one, each.faults) for name, one, each in zip(names, found, audits, strict=True)
-        ),
+        tasks=tuple(_made(name, one, wrong.get(name, ())) for name, one in zip(names, found, strict=True)),
     )
+
+
+async def _found_wrong(
+    pool: Sequence[Task], backend: SandboxBackend, *, repeat: int, jobs: int, label: str
+) -> dict[str, tuple[str, ...]]:
+    """Task → why it is left out. The proof, which is quick, comes first; then `repeat` gradings of each tree."""
+    proofs = {proof.task_id: proof for proof in await prove(pool, backend, concurrency=jobs)}
+    wrong = {name: (proof.reason,) for name, proof in proofs.items() if not proof.holds}
+    left = [task for task in pool if task.id not in wrong and repeat]
+    audits = audit(left, backend, repeat=repeat, label=label, jobs=jobs)
+    return wrong | {each.task_id: each.faults async for each in audits if each.faults}
 
 
 def _made(name: str, found: Found, faults: tuple[str, ...]) -> Made:
