@@ -212,6 +212,7 @@ async def _trainer(stack: AsyncExitStack, recipe: Recipe, model_dir: Path, gpus:
         num_threads=TRAINER_THREADS,
         seed=recipe.run.seed,
         max_tokens=recipe.rollout.max_tokens,
+        changes_in=recipe.engine.dtype if recipe.engine.weight_sync == "delta" else None,
     )
     trainer = await start_trainer(spec, num_gpus=gpus)
     stack.callback(trainer.close)

@@ -186,6 +186,9 @@ class EngineConfig(Section):
     weights does not count: taking them has as long itself."""
     replicas: int = Field(default=1, ge=1)
     """Engines that sample for training; each holds the whole model, on a GPU of its own."""
+    weight_sync: Literal["full", "delta"] = "full"
+    """What the trainer sends after a step: all weights, or those that changed in `dtype`, which each engine puts into a
+    copy that it keeps for that. Engines then hold the same weights, bit by bit."""
 
 
 class EvalConfig(Section):

@@ -69,8 +69,9 @@ class EngineActor:
     async def publish(self, path: Path, version: int) -> None:
         """Serve these weights from now on, also after a restart."""
         async with self._serving(f"publishing version {version}") as engine:
-            await engine.publish(path, version)
-        await asyncio.to_thread(self._kept.keep, path, version)
+            whole = await asyncio.to_thread(self._kept.whole, path)
+            await engine.publish(whole, version)
+        await asyncio.to_thread(self._kept.keep, whole, version)
 
     async def health(self) -> dict[str, Any]:
         """`pid`, `policy_version`, `kind`."""

@@ -2,7 +2,8 @@
 
 One engine's folder holds at most one file, `weights/SEQUENCE-VERSION`, in checkpoint names. Invariant:
 what `latest` names is whole, and stays what it was though the trainer writes to the path it came from or
-removes it. Costs no space while trainer and engine share a file system: the file is a hard link.
+removes it. Costs no space while trainer and engine share a file system, since the file is a hard link; with
+weights that came as changes it is the engine's own.
 """
 
 from __future__ import annotations
@@ -11,12 +12,22 @@ import os
 import shutil
 from pathlib import Path
 
+from lego_core.weight_files import assembled
+
 
 class KeptWeights:
     """One engine's; only one process at a time may use it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "weights"
+
+    def whole(self, path: Path) -> Path:
+        """`path`, or where it holds changes a file with those and what was kept last. Raises EngineError."""
+        if not path.is_file():
+            return path
+        self._folder.mkdir(exist_ok=True)
+        last = self.latest()
+        return assembled(path, last[0] if last else None, self._folder / "assembled")
 
     def keep(self, path: Path, version: int) -> None:
         """Keep the file `path` as policy `version`, and nothing older. Raises OSError."""

@@ -22,7 +22,7 @@ import torch
 from safetensors.torch import load_file
 
 from lego_core.errors import CheckpointError
-from lego_core.training.model import Policy, shape_of, write_weights
+from lego_core.training.model import Policy, shape_of
 from lego_core.training.ranks import ALONE, Ranks
 from lego_core.training.resharding import (
     load_optimizer_state,
@@ -30,6 +30,7 @@ from lego_core.training.resharding import (
     whole_optimizer_state,
     whole_weights,
 )
+from lego_core.weight_files import write_weights
 
 PARTIAL = ".partial-"
 _COPIED = (".json", ".jinja", ".txt", ".model")

@@ -7,14 +7,12 @@ nothing. Knows no optimizer and no step.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
@@ -88,16 +86,6 @@ def copy_tensors(targets: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -
         raise KeyError(f"{len(different)} tensors are on one side only, first {different[0]}")
     for name, target in targets.items():
         target.copy_(tensors[name])
-
-
-def write_weights(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write one safetensors file; it appears whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        save_file(tensors, partial, metadata={"format": "pt"})
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def shape_of(model: Policy) -> dict[str, Any]:

@@ -34,7 +34,6 @@ from lego_core.errors import TrainingError
 from lego_core.training.checkpoint import load_checkpoint, save_checkpoint
 from lego_core.training.logprobs import DeviceBatch, to_device
 from lego_core.training.measure import step_metrics
-from lego_core.training.model import write_weights
 from lego_core.training.optimizer import clip_gradients, learning_rate, make_optimizer, set_learning_rate
 from lego_core.training.ranks import ALONE, Ranks, pick_device
 from lego_core.training.resharding import whole_weights
@@ -42,6 +41,7 @@ from lego_core.training.routing_replay import RouterAgreement, check_routes, cov
 from lego_core.training.scorer import Scorer, load_scorer
 from lego_core.training.update import Facts, Pass, gradients
 from lego_core.types import Sample, TrainMetrics
+from lego_core.weight_files import ChangesWriter, write_weights
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +58,9 @@ class TrainerSpec:
     experts: str = "grouped_mm"
     max_tokens: int = 170_000
     """The most a rollout may sample: Dr. GRPO divides by it."""
+    changes_in: str | None = None
+    """The engines' type, where each export but the first is to hold what changed in it; None: all weights as they
+    are, each time."""
 
 
 class Trainer:
@@ -77,6 +80,9 @@ class Trainer:
         self._model, self._routers = self._policy.model, self._policy.routers
         self._reference = self._load() if spec.config.kl_coef > 0 else None
         self._optimizer = make_optimizer(self._model, spec.config, ranks)
+        self._write = (
+            ChangesWriter(getattr(torch, spec.changes_in)).write if spec.changes_in else write_weights
+        )
 
     def _load(self) -> Scorer:
         spec = self._spec
@@ -187,10 +193,10 @@ class Trainer:
         return torch.cat([part for parts in self._ranks.gather(mine) for part in parts]).float().numpy()
 
     def export(self, path: Path) -> None:
-        """Write the weights as one safetensors file in checkpoint names, atomically."""
+        """Write the weights, or what changed of them, as one safetensors file in checkpoint names, atomically."""
         tensors = whole_weights(self._model, self._ranks)
         if self._ranks.rank == 0:
-            write_weights(tensors, path)
+            self._write(tensors, path)
 
     def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
         """See `training.checkpoint`; `state` must be JSON."""
