@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -57,14 +58,17 @@ def _theirs(name: str, requirements: str, *arguments: str) -> Callable[[str], li
     return argv
 
 
-def environment(requirements: str) -> str:
-    """The Python of an environment with the pinned packages."""
+def environment(requirements: str, *, on_ours: bool = False) -> str:
+    """The Python of an environment with the pinned packages, with `on_ours` on top of those of this one."""
     pins = HERE / "requirements" / f"{requirements}.txt"
     folder = cache() / f"{requirements}-{hashlib.sha256(pins.read_bytes()).hexdigest()[:12]}"
     python, whole = folder / "bin" / "python", folder / "whole"
     if not whole.exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
         install = ["pip", "install", "--quiet", "--no-deps", "--requirement", pins]
+        if on_ours:
+            (site,) = (folder / "lib").glob("python*/site-packages")
+            (site / "ours.pth").write_text(sysconfig.get_paths()["purelib"])
         subprocess.run([python, "-m", *install], check=True)
         whole.touch()
     return str(python)

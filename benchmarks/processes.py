@@ -64,9 +64,13 @@ def module(name: str, *arguments: str) -> list[str]:
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """What a program under test may see: no proxies, no keys, one thread."""
+    return {**paths_of_ours(), "OMP_NUM_THREADS": "1", **(more or {})}
+
+
+def paths_of_ours() -> dict[str, str]:
+    """What every program needs that is ours."""
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "LEGO_CACHE") if key in os.environ}
-    paths = os.pathsep.join(map(str, (ROOT, ROOT / "harness_adapters")))
-    return {**kept, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **(more or {})}
+    return {**kept, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "core", ROOT / "harness_adapters")))}
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import proxy_calls, proxy_conversation, proxy_memory
+from benchmarks import head_memory, proxy_calls, proxy_conversation, proxy_memory, step
 from benchmarks.contestants import LEGO, LEGO_HTTP, LITELLM
 from benchmarks.load import Load
 from benchmarks.processes import module, program
+from benchmarks.step_work import Size
 
 SMALL = ({"num_sessions": 2, "num_turns": 3},)
 
@@ -53,3 +54,19 @@ def test_a_long_conversation_is_split_into_its_costs() -> None:
 def test_sessions_take_memory() -> None:
     found = proxy_memory.measure(num_sessions=20)
     assert found["full"] > found["empty"] > 0
+
+
+def test_memory_of_log_probabilities_is_measured_apart_from_the_head() -> None:
+    found = head_memory.measure((16_384,), tokens=2048)
+    assert found[16_384] > 4 * 2048 * 16_384  # once all logits: they are one chunk
+    ((said, is_flat),) = head_memory.verdicts({512: found[16_384] // 2, **found})
+    assert ("between 512 and 16,384" in said, is_flat) == (True, False)
+
+
+@pytest.mark.soak
+def test_a_step_is_that_of_trl() -> None:
+    """Else it raises; needs the package index."""
+    rows = step.measure((Size(length=96, vocab=512, num_rollouts=4, rows=2, steps=1),))
+    assert [row.name for row in rows] == ["Lego-RL", "TRL"]
+    assert all(row.tokens_per_s > 0 and row.peak > 0 and row.share > 0 for row in rows)
+    assert len(step.verdicts(rows)) == 2
