@@ -2,12 +2,13 @@
 
     DIR/config.json, tokenizer files   copied from the model, so that DIR serves as a model folder
     DIR/model.safetensors              weights in checkpoint names
-    DIR/optimizer.pt                   AdamW state, random state
+    DIR/optimizer/                     AdamW state, a part by each rank (torch.distributed.checkpoint)
+    DIR/random.pt                      random state
     DIR/shape.json                     what a model must be like to take these weights
     DIR/state.json                     what the caller commits with it, and nothing else
 
-Written under a hidden name, synced to disk, then renamed. Invariant: at any kill, DIR either does
-not exist or loads to exactly what was saved.
+Copied first and then written beside training, under a hidden name, synced to disk, then renamed. Invariant: at
+any kill, DIR either does not exist or loads to exactly what was saved, on as many ranks as there are then.
 """
 
 from __future__ import annotations
@@ -15,28 +16,50 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed.checkpoint as dcp
 from safetensors.torch import load_file
+from torch.distributed.checkpoint import CheckpointException, FileSystemReader, FileSystemWriter
 
 from lego_core.errors import CheckpointError
 from lego_core.training.model import Policy, shape_of
 from lego_core.training.ranks import ALONE, Ranks
-from lego_core.training.resharding import (
-    load_optimizer_state,
-    load_weights,
-    whole_optimizer_state,
-    whole_weights,
-)
+from lego_core.training.resharding import load_weights, make_room, optimizer_entries, whole_weights
 from lego_core.weight_files import write_weights
 
 PARTIAL = ".partial-"
+SHARDS = "optimizer"
 _COPIED = (".json", ".jinja", ".txt", ".model")
 
 
-def save_checkpoint(
+class Writing:
+    """A checkpoint that is on its way to the disk, while its trainer may go on."""
+
+    def __init__(self, write: Callable[[], None]) -> None:
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(write,), name="checkpoint")
+        self._thread.start()
+
+    def _run(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except BaseException as error:  # noqa: BLE001 (`wait` raises it)
+            self._failure = error
+
+    def wait(self) -> None:
+        """Until it is there; raises CheckpointError."""
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+
+def begin_checkpoint(
     directory: Path,
     model: Policy,
     optimizer: torch.optim.Optimizer,
@@ -44,35 +67,59 @@ def save_checkpoint(
     *,
     model_dir: Path,
     ranks: Ranks = ALONE,
-) -> None:
-    """Write `directory`; raises CheckpointError when it exists or the disk refuses. Of several ranks all
-    take part and the first one writes."""
-    weights = whole_weights(model, ranks)
-    optimizer_state = whole_optimizer_state(model, optimizer, ranks)
-    if ranks.rank > 0:
-        return
-    if directory.exists():
+) -> Writing:
+    """Copy what `directory` is to hold and begin to write it. Of several ranks all take part: each writes its
+    part of the optimizer's state, the first one everything else. Raises CheckpointError when it exists, and by
+    `Writing.wait` when the disk refuses."""
+    partial = directory.with_name(f"{PARTIAL}{directory.name}")
+    if ranks.rank == 0:
+        shutil.rmtree(partial, ignore_errors=True)
+    if any(ranks.gather(directory.exists())):
         raise CheckpointError(
             f"checkpoint {directory} exists already, expected each step to be committed once"
         )
-    partial = directory.with_name(f"{PARTIAL}{directory.name}")
-    try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        _copy_files(model_dir, partial)
-        write_weights(weights, partial / "model.safetensors")
-        torch.save({"optimizer": optimizer_state, "rng": torch.get_rng_state()}, partial / "optimizer.pt")
-        (partial / "shape.json").write_text(json.dumps(shape_of(model)))
-        (partial / "state.json").write_text(json.dumps(state, allow_nan=False))
-        for path in [*partial.iterdir(), partial]:
-            _sync(path)
-        partial.rename(directory)
-        _sync(directory.parent)
-    except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise CheckpointError(
-            f"checkpoint {directory} could not be written: {error}; free some space and resume"
-        ) from error
+    weights = whole_weights(model, ranks)
+    shards = FileSystemWriter(partial / SHARDS)
+    entries = shards.stage(optimizer_entries(model, optimizer, ranks))
+    random, shape = torch.get_rng_state(), shape_of(model)
+
+    def write() -> None:
+        try:
+            _write_shards(entries, shards, ranks)
+            if ranks.rank == 0:
+                _copy_files(model_dir, partial)
+                write_weights(weights, partial / "model.safetensors")
+                torch.save({"rng": random}, partial / "random.pt")
+                (partial / "shape.json").write_text(json.dumps(shape))
+                (partial / "state.json").write_text(json.dumps(state, allow_nan=False))
+                _commit(partial, directory)
+        except (OSError, CheckpointException) as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise CheckpointError(
+                f"checkpoint {directory} could not be written: {_reason(error)}; free some space and resume"
+            ) from error
+
+    return Writing(write)
+
+
+def _write_shards(entries: dict[str, Any], shards: FileSystemWriter, ranks: Ranks) -> None:
+    """Every rank's; returns on the first one when all are there."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*assuming the intent is to save in a single process")
+        dcp.save(entries, storage_writer=shards, process_group=ranks.writers, no_dist=ranks.size == 1)
+
+
+def _commit(partial: Path, directory: Path) -> None:
+    for path in [*partial.rglob("*"), partial]:
+        _sync(path)
+    partial.rename(directory)
+    _sync(directory.parent)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, CheckpointException):
+        return "; ".join(f"rank {rank}: {one}" for rank, (one, _) in error.failures.items())
+    return str(error)
 
 
 def load_checkpoint(
@@ -83,16 +130,26 @@ def load_checkpoint(
         state = json.loads((directory / "state.json").read_text())
         shape = json.loads((directory / "shape.json").read_text())
         tensors = load_file(directory / "model.safetensors")
-        # Ranks of one machine share what they read of a file that each needs a part of.
-        mapped = ranks.size > 1
-        extra = torch.load(directory / "optimizer.pt", weights_only=True, map_location="cpu", mmap=mapped)
+        random = torch.load(directory / "random.pt", weights_only=True)["rng"]
+        shards = FileSystemReader(directory / SHARDS)
+        stored = shards.read_metadata().state_dict_metadata
     except Exception as error:  # a damaged archive raises whatever its bytes happen to mean
         raise CheckpointError(f"checkpoint {directory} cannot be read: {error}") from error
     _require_same_model(directory, shape, shape_of(model))
     load_weights(model, tensors, ranks)
-    load_optimizer_state(model, optimizer, extra["optimizer"], ranks)
-    torch.set_rng_state(extra["rng"])
+    make_room(model, optimizer, stored)
+    try:
+        _read_shards(optimizer_entries(model, optimizer, ranks), shards, ranks)
+    except CheckpointException as error:
+        raise CheckpointError(f"checkpoint {directory} cannot be read: {_reason(error)}") from error
+    torch.set_rng_state(random)
     return state
+
+
+def _read_shards(entries: dict[str, Any], shards: FileSystemReader, ranks: Ranks) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*assuming the intent is to load in a single process")
+        dcp.load(entries, storage_reader=shards, process_group=ranks.writers, no_dist=ranks.size == 1)
 
 
 def _copy_files(model_dir: Path, folder: Path) -> None:

@@ -20,7 +20,7 @@ from lego_core.store.reader import RunReader
 from lego_harness.errors import InfrastructureError, LegoError, UsageError
 from lego_harness.text import one_line
 
-OURS = ("state.json", "shape.json", "optimizer.pt", "model.safetensors")
+OURS = ("state.json", "shape.json", "random.pt", "optimizer", "model.safetensors")
 """What of a checkpoint is not copied as it is."""
 
 

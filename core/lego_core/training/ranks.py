@@ -40,6 +40,10 @@ class Ranks:
     all_mesh: DeviceMesh | None = None
     shard_mesh: DeviceMesh | None = None
     """Over which a rank's own experts are sharded further."""
+    expert_mesh: DeviceMesh | None = None
+    """`experts × shards`: how all experts of a layer are split, first one and then the other."""
+    writers: Any = None
+    """Process group on the CPU of all ranks, for what happens beside training."""
 
     @property
     def context_size(self) -> int:
@@ -101,6 +105,7 @@ def join_ranks(config: TrainConfig, rank: int, store: Any) -> Ranks:
     by_expert = init_device_mesh(
         device.type, (size // experts, experts), mesh_dim_names=("shards", "experts")
     )
+    columns = by_expert.mesh.T.contiguous()
     return Ranks(
         rank=rank,
         size=size,
@@ -109,6 +114,8 @@ def join_ranks(config: TrainConfig, rank: int, store: Any) -> Ranks:
         experts=_group(by_expert["experts"]) if experts > 1 else None,
         all_mesh=init_device_mesh(device.type, (size,), mesh_dim_names=("all",)),
         shard_mesh=by_expert["shards"],
+        expert_mesh=DeviceMesh(device.type, columns, mesh_dim_names=("experts", "shards")),
+        writers=dist.new_group(backend="gloo"),
     )
 
 

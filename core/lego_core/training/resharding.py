@@ -1,23 +1,25 @@
 """Weights and optimizer state between shards on ranks and the one form that checkpoints have.
 
-A checkpoint does not know how many ranks wrote it: weights carry checkpoint names, optimizer state is
-by position among the model's parameters, everything is whole. So it loads into any other layout.
+A checkpoint does not know how many ranks wrote it: weights carry checkpoint names and are whole, optimizer state
+carries transformers' names, and each rank's part of it knows its place. So it loads into any other layout.
 Every function is called by every rank; only the first one keeps what is whole, and writes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from lego_core.training.model import Policy, checkpoint_tensors, copy_tensors, own_tensors
 from lego_core.training.ranks import Ranks
 from lego_core.training.sharding import whole
+
+STATE = ("step", "exp_avg", "exp_avg_sq")
+"""What AdamW remembers of a parameter."""
 
 
 def whole_weights(model: Policy, ranks: Ranks) -> dict[str, Tensor]:
@@ -29,33 +31,25 @@ def whole_weights(model: Policy, ranks: Ranks) -> dict[str, Tensor]:
     return tensors
 
 
-def whole_optimizer_state(model: Policy, optimizer: torch.optim.Optimizer, ranks: Ranks) -> dict[str, Any]:
-    """As `optimizer.state_dict()` of one rank."""
-    if ranks.size == 1:
-        return optimizer.state_dict()
-    named = list(model.named_parameters())
-    state: dict[int, dict[str, Any]] = {}
-    for index, (name, parameter) in enumerate(named):
-        entries = {k: _gathered(name, v, ranks) for k, v in optimizer.state.get(parameter, {}).items()}
-        if ranks.rank == 0 and entries:
-            state[index] = entries
-    group = {k: v for k, v in optimizer.param_groups[0].items() if k != "params"}
-    return {"state": state, "param_groups": [{**group, "params": list(range(len(named)))}]}
+def optimizer_entries(model: Policy, optimizer: torch.optim.Optimizer, ranks: Ranks) -> dict[str, Tensor]:
+    """`NAME.KEY` → what the optimizer remembers of a parameter: of several ranks each has its part, which knows
+    its place in the whole. Shares memory with the optimizer."""
+    return {
+        f"{name}.{key}": _placed(name, value, ranks)
+        for name, parameter in model.named_parameters()
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }
 
 
-def load_optimizer_state(
-    model: Policy, optimizer: torch.optim.Optimizer, stored: dict[str, Any], ranks: Ranks
-) -> None:
-    """The way back; of several ranks nothing of `stored`, which may be mapped from a file, is kept."""
-    if ranks.size == 1:
-        optimizer.load_state_dict(stored)
-        return
-    for index, (name, parameter) in enumerate(model.named_parameters()):
-        entries = stored["state"].get(index, {})
-        optimizer.state[parameter] = {
-            key: (_shard(name, value, parameter, ranks) if value.ndim else value).clone()
-            for key, value in entries.items()
-        }
+def make_room(model: Policy, optimizer: torch.optim.Optimizer, stored: Collection[str]) -> None:
+    """In the optimizer for the `stored` entries, and for no others."""
+    optimizer.state.clear()
+    for name, parameter in model.named_parameters():
+        if keys := [key for key in STATE if f"{name}.{key}" in stored]:
+            optimizer.state[parameter] = {
+                key: torch.zeros(()) if key == "step" else torch.zeros_like(parameter, requires_grad=False)
+                for key in keys
+            }
 
 
 @torch.no_grad()
@@ -71,8 +65,16 @@ def load_weights(model: Policy, tensors: Mapping[str, Tensor], ranks: Ranks) -> 
         part.copy_(_shard(name, full[name].to(part.device), part, ranks))
 
 
-def _gathered(name: str, value: Any, ranks: Ranks) -> Any:
-    return whole(name, value, ranks).cpu() if isinstance(value, DTensor) else value
+def _placed(name: str, part: Tensor, ranks: Ranks) -> Tensor:
+    """As part of all experts where it is one of some: those of a column of ranks."""
+    if not ranks.holders(name) or not isinstance(part, DTensor):
+        return part
+    shape = torch.Size(_shape(name, part, ranks))
+    stride = torch.empty(shape, device="meta").stride()
+    places = (Shard(0), Shard(0))
+    return DTensor.from_local(
+        part.to_local(), ranks.expert_mesh, places, run_check=False, shape=shape, stride=stride
+    )
 
 
 def _shape(name: str, part: Tensor, ranks: Ranks) -> list[int]:

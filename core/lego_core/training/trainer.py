@@ -31,7 +31,7 @@ from lego_core.algorithms.gspo import rollout_log_ratios
 from lego_core.batching.packing import pack
 from lego_core.config import TrainConfig
 from lego_core.errors import TrainingError
-from lego_core.training.checkpoint import load_checkpoint, save_checkpoint
+from lego_core.training.checkpoint import Writing, begin_checkpoint, load_checkpoint
 from lego_core.training.logprobs import DeviceBatch, to_device
 from lego_core.training.measure import step_metrics
 from lego_core.training.optimizer import clip_gradients, learning_rate, make_optimizer, set_learning_rate
@@ -198,16 +198,16 @@ class Trainer:
         if self._ranks.rank == 0:
             self._write(tensors, path)
 
-    def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
+    def begin_checkpoint(self, directory: Path, state: dict[str, Any]) -> Writing:
         """See `training.checkpoint`; `state` must be JSON."""
-        save_checkpoint(
-            directory,
-            self._model,
-            self._optimizer,
-            state,
-            model_dir=self._spec.model_dir,
-            ranks=self._ranks,
+        spec = self._spec
+        return begin_checkpoint(
+            directory, self._model, self._optimizer, state, model_dir=spec.model_dir, ranks=self._ranks
         )
+
+    def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
+        """Begin it and wait until it is there."""
+        self.begin_checkpoint(directory, state).wait()
 
     def load_checkpoint(self, directory: Path) -> dict[str, Any]:
         """Continue from a checkpoint; its `state`. The reference stays the model's own weights."""

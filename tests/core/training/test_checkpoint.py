@@ -75,10 +75,12 @@ def test_a_checkpoint_of_another_model_is_named_with_the_difference(model_dir, t
         trainer(model_dir).load_checkpoint(tmp_path / "c")
 
 
-def test_an_unreadable_checkpoint_is_an_error_that_names_it(model_dir, tmp_path):
+@pytest.mark.parametrize("part", ["optimizer/.metadata", "optimizer/__0_0.distcp", "random.pt", "shape.json"])
+def test_an_unreadable_checkpoint_is_an_error_that_names_it(model_dir, tmp_path, part):
     trained = trainer(model_dir)
+    trained.train_step(batch(1))
     trained.save_checkpoint(tmp_path / "c", {})
-    (tmp_path / "c" / "optimizer.pt").write_bytes(b"half")
+    (tmp_path / "c" / part).write_bytes(b"half")
     with pytest.raises(CheckpointError, match=f"{tmp_path}/c cannot be read"):
         trained.load_checkpoint(tmp_path / "c")
     with pytest.raises(CheckpointError, match="nowhere cannot be read"):
