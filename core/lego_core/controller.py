@@ -15,7 +15,9 @@ Time runs to the right; ▒ rollouts of a step, ▓ its training, S the bound `r
 | ------------------------ | --------------------------------------------- |
 | rollouts of step k       | version k − 1 − S to be published, then room  |
 | training of step k       | all rollouts of step k, and version k − 1     |
-| publishing version k     | training of step k, and its commit if due     |
+| publishing version k     | training of step k                            |
+| the commit of step k     | training of step k, and the commit before it; |
+|                          | it is written while everything else goes on   |
 | an engine call in flight | nobody: a publish cuts it, and it goes on     |
 | evaluation of version k  | version k; without an engine of its own the   |
 |                          | trainer waits for it, with one where more     |
@@ -35,7 +37,7 @@ clock is the event loop's, so that a simulation can drive it.
 
 from __future__ import annotations
 
-import shutil
+import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -45,6 +47,7 @@ from typing import Any, Protocol
 from lego_core.accounts import Stages, step_record, timed
 from lego_core.batching.samples import make_batch
 from lego_core.boundary import Boundary
+from lego_core.commits import Commits
 from lego_core.config import Recipe
 from lego_core.evaluation import Evaluator
 from lego_core.health.series import resumed_steps
@@ -68,7 +71,9 @@ class TrainerClient(Protocol):
 
     async def train_step(self, samples: Sequence[Sample], step: int) -> TrainMetrics: ...
 
-    async def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None: ...
+    async def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
+        """Of what it holds at the call, until that is on the disk; may be asked for the next step meanwhile."""
+        ...
 
     async def export(self, path: Path) -> None: ...
 
@@ -111,9 +116,10 @@ class Controller:
                 await self.evaluator.evaluate(step, group)
             await boundary.heed(done)
             windows = Windows(group, self._collect, first=done + 1, last=last)
+            commits = self._commits(group)
             for step in range(done + 1, last + 1):
                 windows.admit(step + self.recipe.rollout.max_staleness)
-                await self.step(step, windows, boundary, watchdog)
+                await self.step(step, windows, boundary, watchdog, commits)
                 await boundary.heed(step)
                 if self.evaluator.is_due(step) and step not in progress.evaluated:
                     await self.evaluator.evaluate(step, group)
@@ -122,10 +128,15 @@ class Controller:
             await self.evaluator.wait(0, partial(boundary.heed, last))
 
     async def step(
-        self, step: int, windows: Windows[Groups], boundary: Boundary, watchdog: Watchdog
+        self,
+        step: int,
+        windows: Windows[Groups],
+        boundary: Boundary,
+        watchdog: Watchdog,
+        commits: Commits,
     ) -> StepRecord:
-        """Train on whole groups, commit, publish: in this order, so that nothing is published before
-        what was due has been committed."""
+        """Train on whole groups, commit, publish. Whoever looks at a step from outside, a person or an evaluation,
+        waits for its commit; the next steps do not."""
         stages, busy_s = Stages(), await self.engine.busy_s()
         self.writer.event("stage", stage="rollout", step=step)
         groups = await windows.take(step)
@@ -136,8 +147,11 @@ class Controller:
         stages.lap("train")
         record = step_record(step, groups, batch, metrics, stages)
         why_stop = watchdog.after_step(record)
-        if self._commit_due(step) or boundary.is_wanted() or why_stop:
-            await self._commit(record)
+        is_looked_at = boundary.is_wanted() or bool(why_stop) or self.evaluator.is_due(step)
+        if is_looked_at or self._commit_due(step):
+            await commits.begin(step, self._state(record))
+        if is_looked_at:
+            await commits.finish()
         stages.lap("checkpoint")
         await self._publish(step)
         stages.lap("sync")
@@ -155,22 +169,21 @@ class Controller:
         return Watchdog(self.writer, self.writer.layout.root, registered, past=past, resumed=resumed)
 
     def _commit_due(self, step: int) -> bool:
-        is_regular = step % self.recipe.train.checkpoint_every == 0 or step == self.recipe.train.steps
-        return is_regular or self.evaluator.is_due(step)
+        return step % self.recipe.train.checkpoint_every == 0 or step == self.recipe.train.steps
 
-    async def _commit(self, record: StepRecord) -> None:
-        """Write the checkpoint that makes a step count."""
-        directory = self.writer.layout.checkpoint(record.step)
-        state = {
-            RECORD_KEY: asdict(record),
-            ORDER_KEY: self.source.order(record.step),
-            **self.quarantine.state(),
-        }
-        await self.trainer.save_checkpoint(directory, state)
-        self.writer.event("checkpoint", step=record.step, path=str(directory))
-        for old in self.writer.layout.committed()[: -self.recipe.train.keep_checkpoints]:
-            if int(old.name) not in self.evaluator.pending:
-                shutil.rmtree(old)
+    def _state(self, record: StepRecord) -> dict[str, Any]:
+        """What makes a step count, beside what was trained."""
+        order = self.source.order(record.step)
+        return {RECORD_KEY: asdict(record), ORDER_KEY: order, **self.quarantine.state()}
+
+    def _commits(self, group: asyncio.TaskGroup) -> Commits:
+        return Commits(
+            save=self.trainer.save_checkpoint,
+            writer=self.writer,
+            keep=self.recipe.train.keep_checkpoints,
+            needed=self.evaluator.pending,
+            group=group,
+        )
 
     async def _publish(self, version: int) -> None:
         """Nothing is recorded meanwhile. It waits for no rollout, and where it fails the run ends."""

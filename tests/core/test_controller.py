@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import random
@@ -9,17 +10,22 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lego_core.errors import CheckpointError
 from lego_core.resume import require_same_order
 from lego_core.rollouts.recorded import group_attempts
 from lego_core.store import RunReader
+from lego_core.types import Sample, TrainMetrics
 from lego_harness.errors import UsageError
 from lego_harness.types import StopReason
-from tests.support.controller_program import STEPS, example_recipe, example_source, run
+from tests.support import controller_program
+from tests.support.controller_program import STEPS, RememberingTrainer, example_recipe, example_source, run
 from tests.support.runs import trajectory
 
 NUM_KILLS = 12
@@ -70,6 +76,55 @@ def test_a_failed_attempt_stays_in_the_account_when_the_rollout_is_done_again(tm
     first = trajectory("s00001.g00.r0", stop_reason=StopReason.FAILED_ENGINE, grade=None, error="gone")
     again = trajectory("s00001.g00.r0~1")
     assert group_attempts([first, again]) == {"s00001.g00.r0": (first, again)}
+
+
+class _SlowDisk(RememberingTrainer):
+    """The checkpoint of step 1 is written once step 2 is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_trained = asyncio.Event()
+
+    async def train_step(self, samples: Sequence[Sample], step: int) -> TrainMetrics:
+        metrics = await super().train_step(samples, step)
+        if step == 2:
+            self.is_trained.set()
+        return metrics
+
+    async def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
+        if directory.name == "00001":
+            await self.is_trained.wait()
+        await super().save_checkpoint(directory, state)
+
+
+async def test_a_checkpoint_is_written_while_the_next_step_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller_program, "RememberingTrainer", _SlowDisk)
+    await run(tmp_path)
+    told = [(e.kind, e.fields.get("stage"), e.fields.get("step")) for e in _reader(tmp_path).events()]
+    assert told.index(("checkpoint", None, 1)) > told.index(("stage", "train", 2))
+    assert [step for kind, _, step in told if kind == "checkpoint"] == list(range(1, STEPS + 1))
+
+
+class _FullDisk(RememberingTrainer):
+    async def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
+        if directory.name == "00005":
+            raise CheckpointError("no space")
+        await super().save_checkpoint(directory, state)
+
+
+async def test_a_checkpoint_that_cannot_be_written_ends_the_run_which_goes_on_from_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller_program, "RememberingTrainer", _FullDisk)
+    with pytest.raises(CheckpointError, match="no space"):
+        await run(tmp_path)
+    monkeypatch.undo()
+    assert _reader(tmp_path).layout.committed()[-1].name == "00004"
+    trainer = await run(tmp_path)
+    _assert_accounts_balance(_reader(tmp_path))
+    assert Counter(trainer.trained).most_common(1)[0][1] == 1
 
 
 def _start(runs_dir: Path, max_staleness: int) -> subprocess.Popen[bytes]:

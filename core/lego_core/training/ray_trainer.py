@@ -47,9 +47,9 @@ class RayTrainer:
         await self._answer(self.ranks.call("export", path), f"exporting weights to {path}")
 
     async def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
-        await self._answer(
-            self.ranks.call("save_checkpoint", directory, state), f"writing checkpoint {directory}"
-        )
+        """Of what it holds now; meanwhile it may be asked for the next step."""
+        for method, arguments in (("begin_checkpoint", (directory, state)), ("end_checkpoint", ())):
+            await self._answer(self.ranks.call(method, *arguments), f"writing checkpoint {directory}")
 
     async def load_checkpoint(self, directory: Path) -> dict[str, Any]:
         return await self._answer(

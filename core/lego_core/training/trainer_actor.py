@@ -1,7 +1,7 @@
 """The process of one trainer rank: a `Trainer` behind Ray, and how the ranks find each other.
 
 Made empty, so that a model that does not load is an answer and not a death. Calls run one at a time,
-in order. Knows no controller.
+in order, but for the one that waits for the disk. Knows no controller.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import ray
 from numpy.typing import NDArray
 from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage] (documented, not in __all__)
 
+from lego_core.training.checkpoint import Writing
 from lego_core.training.ranks import ALONE, Ranks, join_ranks
 from lego_core.training.trainer import Trainer, TrainerSpec
 from lego_core.types import Sample, TrainMetrics
@@ -27,6 +28,7 @@ class TrainerActor:
     """One rank; every method but `offer_store` is called on all of them."""
 
     _trainer: Trainer
+    _writing: Writing
     _store: TCPStore
 
     def offer_store(self) -> Address:
@@ -54,8 +56,13 @@ class TrainerActor:
     def export(self, path: Path) -> None:
         self._trainer.export(path)
 
-    def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
-        self._trainer.save_checkpoint(directory, state)
+    def begin_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
+        self._writing = self._trainer.begin_checkpoint(directory, state)
+
+    @ray.method(concurrency_group="disk")
+    def end_checkpoint(self) -> None:
+        """Wait for the one that was begun last, beside everything else."""
+        self._writing.wait()
 
     def load_checkpoint(self, directory: Path) -> dict[str, Any]:
         return self._trainer.load_checkpoint(directory)

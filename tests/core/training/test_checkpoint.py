@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from safetensors.torch import load_file
 from lego_core.config import TrainConfig
 from lego_core.errors import CheckpointError
 from lego_core.inference.canary import reference_logprobs
+from lego_core.training import checkpoint
 from lego_core.training.trainer import Trainer, TrainerSpec
 from tests.support.samples import random_sample
 from tests.support.tiny_model import build_random_model
@@ -46,6 +48,22 @@ def test_a_resumed_trainer_continues_bit_by_bit(model_dir, tmp_path):
     resumed.export(tmp_path / "b.safetensors")
     one, two = load_file(tmp_path / "a.safetensors"), load_file(tmp_path / "b.safetensors")
     assert all(torch.equal(one[n], two[n]) for n in one)
+
+
+def test_what_is_trained_while_a_checkpoint_is_written_is_not_in_it(model_dir, tmp_path, monkeypatch):
+    straight, trained = trainer(model_dir), trainer(model_dir)
+    for t in (straight, trained):
+        t.train_step(batch(1))
+    may_end, commit = threading.Event(), checkpoint._commit
+    monkeypatch.setattr(checkpoint, "_commit", lambda *paths: (may_end.wait(), commit(*paths)))
+    writing = trained.begin_checkpoint(tmp_path / "00001", {})
+    trained.train_step(batch(3))
+    assert not (tmp_path / "00001").exists()
+    may_end.set()
+    writing.wait()
+    trained.load_checkpoint(tmp_path / "00001")
+    a, b = straight.train_step(batch(2)), trained.train_step(batch(2))
+    assert (a.loss, a.grad_norm, a.kl_loss) == (b.loss, b.grad_norm, b.kl_loss)
 
 
 def test_a_checkpoint_is_a_model_folder_that_transformers_loads(model_dir, tmp_path):
@@ -109,6 +127,7 @@ KILLED = """
 import os, random, signal, sys, time
 from pathlib import Path
 from lego_core.config import TrainConfig
+from lego_core.training import checkpoint
 from lego_core.training.trainer import Trainer, TrainerSpec
 from tests.support.samples import random_sample
 
