@@ -97,6 +97,7 @@ def build_random_mixtral(path: Path, *, vocab: int = 512, layers: int = 2, seed:
         num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
+        head_dim=32,
         num_local_experts=8,
         num_experts_per_tok=2,
         max_position_embeddings=8192,

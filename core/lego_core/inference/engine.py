@@ -14,6 +14,7 @@ before vllm is imported; knows nothing of Ray, text or rewards.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -257,7 +258,8 @@ def _build(spec: EngineSpec) -> Any:
         enable_chunked_prefill=not on_cpu,
         max_num_batched_tokens=max(spec.config.max_model_len, 4096) if on_cpu else None,
         distributed_executor_backend="uni",
-        enable_prefix_caching=True,
+        # To cache the state of layers with a recurrent one, vLLM has to split prefills.
+        enable_prefix_caching=not (on_cpu and _is_hybrid(spec.model_dir)),
         enable_return_routed_experts=spec.routes,
         logprobs_mode="processed_logprobs",
         generation_config="vllm",
@@ -266,6 +268,11 @@ def _build(spec: EngineSpec) -> Any:
         disable_log_stats=True,
     )
     return AsyncLLM.from_engine_args(args)
+
+
+def _is_hybrid(model_dir: Path) -> bool:
+    config = json.loads((model_dir / "config.json").read_text())
+    return "linear_attention" in config.get("text_config", config).get("layer_types", ())
 
 
 def _sampling_params(request: GenerateRequest, spec: EngineSpec) -> Any:

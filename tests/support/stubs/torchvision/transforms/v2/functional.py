@@ -1,0 +1,3 @@
+"""Nothing but what is above."""
+
+from torchvision.transforms import InterpolationMode as InterpolationMode
