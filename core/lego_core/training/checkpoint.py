@@ -23,9 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed.checkpoint as dcp
 from safetensors.torch import load_file
-from torch.distributed.checkpoint import CheckpointException, FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from lego_core.errors import CheckpointError
 from lego_core.training.model import Policy, shape_of
@@ -106,7 +108,7 @@ def _write_shards(entries: dict[str, Any], shards: FileSystemWriter, ranks: Rank
     """Every rank's; returns on the first one when all are there."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*assuming the intent is to save in a single process")
-        dcp.save(entries, storage_writer=shards, process_group=ranks.writers, no_dist=ranks.size == 1)
+        save(entries, storage_writer=shards, process_group=ranks.writers, no_dist=ranks.size == 1)
 
 
 def _commit(partial: Path, directory: Path) -> None:
@@ -149,7 +151,7 @@ def load_checkpoint(
 def _read_shards(entries: dict[str, Any], shards: FileSystemReader, ranks: Ranks) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*assuming the intent is to load in a single process")
-        dcp.load(entries, storage_reader=shards, process_group=ranks.writers, no_dist=ranks.size == 1)
+        load(entries, storage_reader=shards, process_group=ranks.writers, no_dist=ranks.size == 1)
 
 
 def _copy_files(model_dir: Path, folder: Path) -> None:

@@ -52,7 +52,8 @@ def make_ranks(size: int, options: dict[str, Any]) -> RayRanks:
     num_gpus = int(ray.cluster_resources().get("GPU", 0)) if size > 1 else 0
     require_gpus(size, num_gpus)
     gpus = {"num_gpus": 1} if num_gpus else {}
-    actor: Any = ray.remote(concurrency_groups={"disk": 1})(TrainerActor).options(**{**gpus, **options})
+    remote: Any = ray.remote
+    actor = remote(concurrency_groups={"disk": 1})(TrainerActor).options(**{**gpus, **options})
     return RayRanks([actor.remote() for _ in range(size)])
 
 

@@ -64,8 +64,8 @@ async def test_a_hybrid_in_bfloat16_agrees_by_its_routes_and_by_what_changed(ray
     aligned, off = measured(model_dir, samples), measured(model_dir, samples, replay=False)
     late = measured(model_dir, [replace(s, routes=shifted(s.routes)) for s in samples])
     assert aligned.routing_coverage == 1.0
-    assert off.k3 >= 5 * aligned.k3
-    assert late.k3 >= 20 * aligned.k3
+    assert off.k3 >= 3 * aligned.k3
+    assert late.k3 >= 100 * aligned.k3
     assert aligned.pearson_r > off.pearson_r > late.pearson_r
     answers = [await published(engine, model_dir, write, tmp_path) for write in writers()]
     await engine.close()
