@@ -7,7 +7,8 @@
 GSPO, its clip and AdamW in fp32, activations computed again in backward, as many tokens in a forward pass. TRL is
 its GRPOTrainer with importance sampling by sequence, in an environment of its own on top of our packages. Both say
 the norm of their first gradient: it must be the same step that is measured. Memory is what the process takes at most
-beyond the loaded model. Each program runs by itself, with all cores.
+beyond the loaded model. Each program runs by itself, with all cores; ours in the environment that a run gives its
+trainer.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 from benchmarks.contestants import HERE, environment
 from benchmarks.processes import ROOT, module, paths_of_ours
 from benchmarks.step_work import Size, multiplications, prepare, shape
+from lego_core.training.ray_trainer import environment as trainer_environment
 
 SIZES = (
     Size(length=2048, vocab=32_768, num_rollouts=8, rows=8),
@@ -60,22 +62,19 @@ def measure(sizes: tuple[Size, ...] = SIZES) -> list[Row]:
 
 
 def _rows(work: Path, size: Size) -> list[Row]:
-    tokens = size.rows * size.length
-    ours = _run(module("benchmarks.step_lego", str(work), *_numbers(size, tokens)))
-    trl = _run(
-        [environment("trl", on_ours=True), str(HERE / "step_trl.py"), str(work), *_numbers(size, size.rows)]
-    )
+    threads, steps = len(os.sched_getaffinity(0)), str(size.steps)
+    tokens = str(size.rows * size.length)
+    argv = module("benchmarks.step_lego", str(work), steps, tokens, str(threads))
+    ours = _run(argv, trainer_environment(threads))
+    python = environment("trl", on_ours=True)
+    trl = _run([python, str(HERE / "step_trl.py"), str(work), steps, str(size.rows), str(threads)], {})
     if abs(trl["norm"] / ours["norm"] - 1) > SAME:
         raise RuntimeError(f"{size}: gradients of norm {ours['norm']:.6g}, and TRL's {trl['norm']:.6g}")
     return [_row("Lego-RL", size, work, ours, ours["limit"]), _row("TRL", size, work, trl, ours["limit"])]
 
 
-def _numbers(size: Size, width: int) -> list[str]:
-    return [str(size.steps), str(width), str(len(os.sched_getaffinity(0)))]
-
-
-def _run(argv: list[str]) -> dict[str, Any]:
-    env = {**paths_of_ours(), "HF_HUB_OFFLINE": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+def _run(argv: list[str], more: dict[str, str]) -> dict[str, Any]:
+    env = {**paths_of_ours(), "HF_HUB_OFFLINE": "1", "OMP_WAIT_POLICY": "PASSIVE", **more}
     done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(argv)}: {done.stderr[-4000:]}")

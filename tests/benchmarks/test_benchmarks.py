@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
-from benchmarks import head_memory, proxy_calls, proxy_conversation, proxy_memory, step
+from benchmarks import (
+    controller,
+    head_memory,
+    proxy_calls,
+    proxy_conversation,
+    proxy_memory,
+    step,
+    weight_sync,
+)
 from benchmarks.contestants import LEGO, LEGO_HTTP, LITELLM
 from benchmarks.load import Load
 from benchmarks.processes import module, program
 from benchmarks.step_work import Size
+from lego_core.inference.torch_engine import TorchEngine
 
 SMALL = ({"num_sessions": 2, "num_turns": 3},)
 
@@ -61,6 +73,22 @@ def test_memory_of_log_probabilities_is_measured_apart_from_the_head() -> None:
     assert found[16_384] > 4 * 2048 * 16_384  # once all logits: they are one chunk
     ((said, is_flat),) = head_memory.verdicts({512: found[16_384] // 2, **found})
     assert ("between 512 and 16,384" in said, is_flat) == (True, False)
+
+
+def test_what_changed_is_less_than_all_weights(tmp_path: Path) -> None:
+    shape = {"vocab": 512, "layers": 2, "hidden": 32, "experts": 8}
+    whole, changed = asyncio.run(weight_sync.measure(tmp_path, shape, times=1, kind=TorchEngine))
+    assert (whole.name, changed.name) == ("all weights", "what changed")
+    assert 0 < changed.size < whole.size / 2
+    assert min(whole.write_s, whole.take_s, changed.write_s, changed.take_s) > 0
+
+
+def test_the_controllers_own_time_is_by_rollout() -> None:
+    found = controller.measure(at_once=64, steps=2)
+    assert found.rollouts >= 2 * 64
+    assert "rollouts a second" in controller.report(found)
+    ((said, _),) = controller.verdicts(found)
+    assert said.startswith("at least 1,000 rollouts a second: ")
 
 
 @pytest.mark.soak

@@ -20,7 +20,13 @@ ENOUGH = 100
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    changes = {"rollout__max_staleness": 1, "engine__replicas": 2, "eval__engines": 1, "train__steps": STEPS}
+    changes = {
+        "rollout__max_staleness": 1,
+        "engine__replicas": 2,
+        "engine__weight_sync": "delta",
+        "eval__engines": 1,
+        "train__steps": STEPS,
+    }
     done = lego(*quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **changes), folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder

@@ -116,12 +116,19 @@ def score_tokens(
 
 
 def _score(head: Policy, states: Tensor, targets: Tensor, temperature: float) -> dict[str, Tensor]:
+    logprobs = _logits(head, states, temperature).log_softmax(-1)
+    # Before the entropy: what is computed again for backward ends with the last thing that backward needs.
+    logp = logprobs.gather(-1, targets[:, None])[:, 0]
+    with torch.no_grad():
+        entropy = -logprobs.exp().mul_(logprobs).sum(-1)
+    return {"logp": logp, "entropy": entropy}
+
+
+def _logits(head: Policy, states: Tensor, temperature: float) -> Tensor:
+    """At least float32. Divided only where that does something: a copy of them is what it costs."""
     precise = torch.promote_types(states.dtype, torch.float32)
     if states.dtype == precise:
         logits = head(states)
     else:
         logits = F.linear(states.to(precise), head.weight.to(precise))
-    logprobs = (logits / temperature).log_softmax(-1)
-    with torch.no_grad():
-        entropy = -(logprobs.exp() * logprobs).sum(-1)
-    return {"logp": logprobs.gather(-1, targets[:, None])[:, 0], "entropy": entropy}
+    return logits if temperature == 1 else logits / temperature

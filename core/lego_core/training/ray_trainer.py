@@ -90,20 +90,27 @@ async def _answer(call: Awaitable[T], what: str, timeout_s: float) -> T:
         ) from error
 
 
+def environment(num_threads: int) -> dict[str, str]:
+    """Variables that must stand before torch is imported."""
+    return {
+        "OMP_NUM_THREADS": str(num_threads),
+        # Waiting threads sleep: spinning ones made a step 7 times slower beside a busy neighbour.
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "GOMP_SPINCOUNT": "0",
+        # Logits come and go by the gigabyte: in small pages a third of a step was the kernel's.
+        "THP_MEM_ALLOC_ENABLE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
 async def start_trainer(
     spec: TrainerSpec, *, num_cpus: float = 0, num_gpus: float | None = None
 ) -> RayTrainer:
     """Start an actor for each rank on the running Ray and wait until the model is loaded. `num_gpus` is each
     rank's; None: as `make_ranks` says."""
-    variables = {
-        "OMP_NUM_THREADS": str(spec.num_threads),
-        # Waiting threads sleep: spinning ones made a step 7 times slower beside a busy neighbour.
-        "OMP_WAIT_POLICY": "PASSIVE",
-        "GOMP_SPINCOUNT": "0",
-        "HF_HUB_OFFLINE": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-    }
-    options: dict[str, Any] = {"num_cpus": num_cpus, "runtime_env": {"env_vars": variables}}
+    variables = {"env_vars": environment(spec.num_threads)}
+    options: dict[str, Any] = {"num_cpus": num_cpus, "runtime_env": variables}
     if num_gpus is not None:
         options["num_gpus"] = num_gpus
     ranks = make_ranks(spec.config.num_ranks, options)

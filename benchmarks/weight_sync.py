@@ -1,0 +1,115 @@
+"""How long new weights take from the trainer to a real engine, and how many bytes: all of them, and what changed.
+
+    python -m benchmarks.weight_sync    as Markdown
+
+A Qwen3-MoE of 30 million parameters, trained in fp32 at the paper's learning rate and served in bf16. Writing is the
+trainer's export; taking is the engine's, from the call to the first one that it may answer again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lego_core.config import EngineConfig, TrainConfig
+from lego_core.inference.engine import EngineSpec, VllmEngine, environment
+from lego_core.inference.engine_actor import EngineActor, StartableEngine
+
+TIMES = 5
+SHAPE = {"vocab": 32_768, "layers": 4, "hidden": 256, "experts": 32, "init_std": 0.02}
+SAMPLES = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """Medians of one way."""
+
+    name: str
+    size: int
+    """Bytes."""
+    write_s: float
+    take_s: float
+
+
+async def measure(
+    folder: Path,
+    shape: dict[str, Any] = SHAPE,
+    times: int = TIMES,
+    kind: Callable[[EngineSpec], StartableEngine] = VllmEngine,
+) -> list[Row]:
+    """Both, at one engine."""
+    from tests.support.tiny_model import build_random_model
+
+    model = build_random_model(folder / "model", **shape)
+    config = EngineConfig(dtype="bfloat16", max_model_len=512, kv_cache_gb=0.2)
+    engine = EngineActor(kind, EngineSpec(model_dir=model, config=config), folder)
+    await engine.start()
+    try:
+        ways = (("all weights", None), ("what changed", "bfloat16"))
+        return [await _row(engine, model, shape, name, changes_in, times) for name, changes_in in ways]
+    finally:
+        await engine.close()
+
+
+async def _row(
+    engine: EngineActor, model: Path, shape: dict[str, Any], name: str, changes_in: str | None, times: int
+) -> Row:
+    from lego_core.training.trainer import Trainer, TrainerSpec
+    from tests.support.samples import random_sample
+
+    threads = len(os.sched_getaffinity(0))
+    config = TrainConfig(learning_rate=1e-6, kl_coef=0.0)
+    spec = TrainerSpec(
+        model_dir=model, config=config, temperature=1.0, changes_in=changes_in, num_threads=threads
+    )
+    trainer, file = Trainer(spec), model.parent / "exported"
+    found: list[tuple[int, float, float]] = []
+    for step in range(1, times + 2):
+        samples = [
+            random_sample(
+                f"r{i}",
+                256,
+                seed=step * SAMPLES + i,
+                advantage=(-1.0) ** i,
+                layers=shape["layers"],
+                experts=shape["experts"],
+            )
+            for i in range(SAMPLES)
+        ]
+        trainer.train_step(samples, step)
+        start = time.perf_counter()
+        trainer.export(file)
+        written = time.perf_counter()
+        await engine.publish(file, step)
+        found.append((file.stat().st_size, written - start, time.perf_counter() - written))
+    sizes, writes, takes = zip(*found[1:], strict=True)  # the first file of a trainer is all weights
+    return Row(
+        name=name,
+        size=int(statistics.median(sizes)),
+        write_s=statistics.median(writes),
+        take_s=statistics.median(takes),
+    )
+
+
+def report(rows: list[Row]) -> str:
+    """As Markdown."""
+    lines = ["| sent | MiB | written in ms | taken in ms |", "| --- | ---: | ---: | ---: |"]
+    lines += [
+        f"| {row.name} | {row.size / 2**20:.1f} | {row.write_s * 1000:.0f} | {row.take_s * 1000:.0f} |"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    os.environ.update(environment())
+    with tempfile.TemporaryDirectory(prefix="lego-sync-") as scratch:
+        sys.stdout.write(report(asyncio.run(measure(Path(scratch)))) + "\n")
