@@ -2,7 +2,7 @@
 
     python -m benchmarks.weight_sync    as Markdown
 
-A Qwen3-MoE of 30 million parameters, trained in fp32 at the paper's learning rate and served in bf16. Writing is the
+A Qwen3-MoE of 23 million parameters, trained in fp32 at the paper's learning rate and served in bf16. Writing is the
 trainer's export; taking is the engine's, from the call to the first one that it may answer again.
 """
 
