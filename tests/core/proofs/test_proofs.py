@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from lego_core.config import EngineConfig, TrainConfig
 from lego_core.inference.call_sample import as_sample
@@ -16,6 +15,7 @@ from lego_core.inference.engine import EngineSpec
 from lego_core.inference.torch_engine import TorchEngine
 from lego_core.proofs import trainer as proofs
 from lego_core.proofs.engine import ask, failed_start, prove_answers
+from lego_core.training import checkpoint
 from lego_core.training.trainer import Trainer, TrainerSpec
 from lego_core.types import Sample
 from lego_harness.errors import EngineError
@@ -104,7 +104,7 @@ def test_a_checkpoint_goes_on_bit_for_bit(spec: TrainerSpec, samples: list[Sampl
 def test_a_checkpoint_without_the_optimizer_is_found(
     spec: TrainerSpec, samples: list[Sample], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch.optim.AdamW, "load_state_dict", lambda self, state: None)
+    monkeypatch.setattr(checkpoint, "make_room", lambda *_: None)
     told = proofs.prove_checkpoint(spec, samples, tmp_path)
     assert (told.status, told.evidence) == ("failed", "a loaded checkpoint differs after the next step")
 
