@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
+CORE = Path(__file__).with_name("core")
 MOST_WORKERS = 8
 """About a gigabyte each, which they keep until the last test has ended."""
 
@@ -35,19 +37,30 @@ def pytest_xdist_auto_num_workers() -> int | None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """Tests with real parts look at the whole machine (what is left running, what lies in its temporary
-    folder), so they come behind the others and one after another, however many workers there are."""
+    folder, what nobody owns), so they come behind the others and one after another, however many workers there
+    are. Those of the core look at what they have started themselves, and run beside them."""
     _require_an_engine(items)
     for item in items:
         if _has_real_parts(item):
-            item.add_marker(pytest.mark.xdist_group("real"))
+            item.add_marker(pytest.mark.xdist_group("core" if CORE in item.path.parents else "real"))
     yield
+    _require_groups(config, items)
     items.sort(key=_has_real_parts)
 
 
 def _has_real_parts(item: pytest.Item) -> bool:
     return any(item.get_closest_marker(name) for name in ("slow", "docker", "soak", "gpu"))
+
+
+def _require_groups(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A worker of xdist names the group behind a test's id, unless it does not know this pytest."""
+    if not config.getoption("loadgroup", default=False):
+        return
+    for item in items:
+        if item.get_closest_marker("xdist_group") and "@" not in item.nodeid.rpartition("]")[2]:
+            raise pytest.UsageError(f"{item.nodeid} bears no group: does pytest-xdist know this pytest?")
 
 
 def _require_an_engine(items: list[pytest.Item]) -> None:
