@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
@@ -33,6 +33,7 @@ from lego_core.errors import CheckpointError
 from lego_core.training.model import Policy, shape_of
 from lego_core.training.ranks import ALONE, Ranks
 from lego_core.training.resharding import load_weights, make_room, optimizer_entries, whole_weights
+from lego_core.training.shards_reader import ShardsReader
 from lego_core.weight_files import write_weights
 
 PARTIAL = ".partial-"
@@ -133,7 +134,7 @@ def load_checkpoint(
         shape = json.loads((directory / "shape.json").read_text())
         tensors = load_file(directory / "model.safetensors")
         random = torch.load(directory / "random.pt", weights_only=True)["rng"]
-        shards = FileSystemReader(directory / SHARDS)
+        shards = ShardsReader(directory / SHARDS)
         stored = shards.read_metadata().state_dict_metadata
     except Exception as error:  # a damaged archive raises whatever its bytes happen to mean
         raise CheckpointError(f"checkpoint {directory} cannot be read: {error}") from error
@@ -148,7 +149,7 @@ def load_checkpoint(
     return state
 
 
-def _read_shards(entries: dict[str, Any], shards: FileSystemReader, ranks: Ranks) -> None:
+def _read_shards(entries: dict[str, Any], shards: ShardsReader, ranks: Ranks) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*assuming the intent is to load in a single process")
         load(entries, storage_reader=shards, process_group=ranks.writers, no_dist=ranks.size == 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 import threading
@@ -103,6 +104,26 @@ def test_an_unreadable_checkpoint_is_an_error_that_names_it(model_dir, tmp_path,
         trained.load_checkpoint(tmp_path / "c")
     with pytest.raises(CheckpointError, match="nowhere cannot be read"):
         trained.load_checkpoint(tmp_path / "nowhere")
+
+
+class Hostile:
+    """What it is made of again is a call."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_a_checkpoint_runs_nothing_that_came_with_it(model_dir, tmp_path):
+    trained = trainer(model_dir)
+    trained.train_step(batch(1))
+    trained.save_checkpoint(tmp_path / "c", {})
+    (tmp_path / "c/optimizer/.metadata").write_bytes(pickle.dumps(Hostile(tmp_path / "ran")))
+    with pytest.raises(CheckpointError, match=r"cannot be read: .*names .*expected a description of tensors"):
+        trained.load_checkpoint(tmp_path / "c")
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_step_is_committed_once(model_dir, tmp_path):
