@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from lego_control.cli import main
 from lego_core.store import RunWriter
 from lego_core.store.labels import read_labels
 from lego_harness.types import Finding, FindingKind
+from lego_tui.app import DRAW_S
 from lego_tui.feed.run import RunFeed
 from lego_tui.reviewing import MOST, to_open
 from tests.support.runs import recipe, step, trajectory
@@ -41,6 +43,14 @@ async def test_the_queue_is_the_one_of_lego_review(demo: Path, capsys: pytest.Ca
         await hand.press("8")
         assert [item.rollout for item in hand.app.page._items] == told
         assert f"{len(told)} to look at" in hand.text
+
+
+async def test_what_is_read_bit_by_bit_is_drawn_at_most_four_times_a_second(demo: Path) -> None:
+    async with watched(demo / "reward-hack") as hand:
+        draws, began = hand.app.num_draws, time.monotonic()
+        assert "opened 384 of 384" in await hand.press("8")
+        asked_for = 2  # the key itself, and the last of what was read
+        assert hand.app.num_draws - draws <= asked_for + (time.monotonic() - began) / DRAW_S
 
 
 async def test_most_reasons_come_first_and_enter_reads_and_escape_comes_back(flagged: Path) -> None:

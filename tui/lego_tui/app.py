@@ -179,15 +179,15 @@ class Watch(App[None]):
     def _start_reading(self, work: Callable[[], object]) -> None:
         self.run_worker(self._read(work), name="read")
 
-    async def _read(self, work: Callable[[], object]) -> None:
-        began = time.monotonic()
+    async def _read(self, work: Callable[[], object] | None) -> None:
+        """Read on until a redraw is due: many small readings are not a redraw each."""
         try:
-            await asyncio.to_thread(work)
+            while work is not None:
+                await asyncio.to_thread(work)
+                is_due = time.monotonic() - self._drawn_at >= DRAW_S
+                work = None if is_due else self.page.needs()
         finally:
             self.is_reading = False
-        wait = DRAW_S - (time.monotonic() - began)
-        if wait > 0 and self.page.needs():  # many small readings: not a redraw for each
-            await asyncio.sleep(min(wait, 0.1))
         self.draw()
 
     def on_resize(self) -> None:
