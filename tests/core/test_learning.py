@@ -29,7 +29,9 @@ def reward(ids):
 async def test_the_reward_rises_while_engine_and_trainer_agree(ray_session, tmp_path):
     model_dir = build_random_model(tmp_path / "model", hidden=64)
     config = TrainConfig(learning_rate=1e-2, kl_coef=0.0)
-    engine = await start_engine(EngineSpec(model_dir=model_dir, config=EngineConfig(dtype="float32", max_model_len=4096)))
+    engine = await start_engine(
+        EngineSpec(model_dir=model_dir, config=EngineConfig(dtype="float32", max_model_len=4096))
+    )
     trainer = await start_trainer(TrainerSpec(model_dir=model_dir, config=config, temperature=1.0))
     rewards, metrics = [], []
     for step in range(STEPS):

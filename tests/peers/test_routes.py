@@ -109,7 +109,9 @@ async def test_an_engine_without_the_routes_that_were_asked_for_does_not_start(
 ) -> None:
     """THUDM/slime#1909, radixark/miles#407: replay was on and the routes never arrived."""
     monkeypatch.setattr("lego_core.inference.engine._build", lambda spec: RoutelessLlm())
-    engine = VllmEngine(EngineSpec(model_dir=model_dir, config=EngineConfig(dtype="float32", max_model_len=4096)))
+    engine = VllmEngine(
+        EngineSpec(model_dir=model_dir, config=EngineConfig(dtype="float32", max_model_len=4096))
+    )
     with pytest.raises(EngineError, match=r"call canary returned routes of none, expected \[71, layers, k\]"):
         await engine.start()
 
@@ -120,7 +122,9 @@ async def test_an_engine_without_the_routes_that_were_asked_for_does_not_start(
 @pytest.fixture
 async def samples(model_dir: Path) -> list[Sample]:
     """Sampled by a real model with the routes it took."""
-    engine = TorchEngine(EngineSpec(model_dir=model_dir, config=EngineConfig(dtype="float32", max_model_len=4096)))
+    engine = TorchEngine(
+        EngineSpec(model_dir=model_dir, config=EngineConfig(dtype="float32", max_model_len=4096))
+    )
     await engine.publish(model_dir, 0)
     return await sample_many(engine, [request(f"r{i}", context=20, sampled=20) for i in range(3)])
 

@@ -36,7 +36,9 @@ def measured(model_dir, samples, *, replay=True):
 
 async def test_k3_is_far_worse_without_replay_and_worse_still_when_misaligned(ray_session, tmp_path):
     model_dir = build_random_model(tmp_path / "hot", layers=4, init_std=0.25, dtype="bfloat16")
-    engine = await start_engine(EngineSpec(model_dir=model_dir, config=EngineConfig(dtype="bfloat16", max_model_len=4096)))
+    engine = await start_engine(
+        EngineSpec(model_dir=model_dir, config=EngineConfig(dtype="bfloat16", max_model_len=4096))
+    )
     samples = await sample_many(engine, [request(f"hot{i}", sampled=400) for i in range(8)])
     await engine.close()
     aligned = measured(model_dir, samples)
