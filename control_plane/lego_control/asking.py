@@ -76,7 +76,7 @@ def typed(answer: Any) -> str | None:
     if not isinstance(answer, AcceptedElicitation):
         return None
     # The package leaves the answer's type open; it was validated against the form that was asked for.
-    form = cast(Typed | TypedJob, answer.data)  # pyright: ignore[reportUnknownMemberType]
+    form = cast(Typed | TypedJob, answer.data)  # pyright: ignore[reportUnknownMemberType] mcp's is untyped
     return form.run_name if isinstance(form, Typed) else form.job
 
 

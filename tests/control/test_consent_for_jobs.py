@@ -55,7 +55,7 @@ async def call(folder: Path, era: str, person: Person, tool: str, **arguments: A
     asks = person.answer if person.typed is not None else None
     async with Client(server, mode=era, elicitation_callback=asks) as client:
         result = await client.call_tool(tool, arguments)
-    text = result.content[0].text  # type: ignore[union-attr]
+    text = result.content[0].text  # type: ignore[union-attr] another kind fails, too
     return bool(result.is_error), json.loads(text[text.index("{") :])
 
 
