@@ -100,9 +100,22 @@ def lego() -> None:
 @SEED
 @OVERRIDES
 def quickstart(harness: str | None, sandbox: str | None, seed: int | None, overrides: tuple[str, ...]) -> int:
-    """Train a tiny policy on this machine until it visibly learns."""
+    """Train a tiny policy on this machine until it visibly learns. Installs the agent program if need be."""
+    from lego_core.config import load_recipe
+
     chosen = {"harness.name": harness, "sandbox.backend": sandbox, "run.seed": seed}
-    return _start(_builtin_recipe("quickstart"), [*_settings(chosen), *overrides])
+    recipe, settings = _builtin_recipe("quickstart"), [*_settings(chosen), *overrides]
+    _have_harness(load_recipe(recipe, settings).harness.name)
+    return _start(recipe, settings)
+
+
+def _have_harness(name: str) -> None:
+    from lego_harness.adapters.install import install, pinned
+
+    harness = pinned(name)
+    if harness is not None and not harness.folder.is_dir():
+        click.echo(f"installing {name} {harness.version} into {harness.folder}", err=True)
+        install(harness)
 
 
 @lego.command()

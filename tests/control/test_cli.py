@@ -77,6 +77,19 @@ def test_what_was_not_measured_is_null_for_programs_and_a_dash_for_people(
     assert "–" in capsys.readouterr().out
 
 
+def test_a_quickstart_installs_the_harness_it_was_asked_for_before_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LEGO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    assert main(["quickstart", "--harness", "claude-code"]) == 3
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("installing claude-code ")
+    assert "claude-code needs npm on PATH to be installed" in said[1]
+    assert not (tmp_path / "runs").exists()
+
+
 def test_show_says_how_sure_an_evaluation_is_and_what_several_attempts_are_worth(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -97,7 +97,7 @@ def ray_session() -> Iterator[None]:
     loop_scope="module",
     params=[
         pytest.param(CHAT_AND_MESSAGES, id="chat and messages"),
-        pytest.param(THE_OTHERS, id="the others", marks=pytest.mark.soak),
+        pytest.param(THE_OTHERS, id="the others"),
     ],
 )
 async def bench(

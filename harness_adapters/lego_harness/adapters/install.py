@@ -57,6 +57,11 @@ class Harness:
         return f"run: {sys.executable} -m lego_harness.adapters.install {self.name}"
 
 
+def pinned(name: str) -> Harness | None:
+    """The harness of that name, or None where there is none to install (`command`)."""
+    return _HARNESSES.get(name)
+
+
 def install(harness: Harness) -> bool:
     """Install a harness that is not there yet; whether anything was done. Raises SetupError."""
     with _locked(harness):
