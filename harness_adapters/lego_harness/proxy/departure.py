@@ -6,14 +6,15 @@
     tools are offered, and what is new quotes a text-only reply of     compaction
       this conversation, or any part one that was asked for beside it;
       what was asked before the reply is no longer there as it was
+    no turn yet; its task is what the policy wrote into a call         sub_agent
     other tools are offered                                            tools_changed
-    neither its first nor its second message is known                  new_conversation
+    it begins otherwise, and no question, turn or result is known      new_conversation
     all of it is known                                                 resampled, history_cut
     a reply of which a delivery broke off is missing or different      reply_aborted
-    a reply is missing; something else stands there                    reply_dropped
+    a reply is missing; something else, or a later reply, stands there reply_dropped
     a reply came back with another meaning                             reply_edited
-    any other message differs, or what stood there was said in         history_edited
-      another conversation that went on with this one
+    any other message differs or was put in between, or what stood     history_edited
+      there was said in another conversation that went on with this one
 
 Owns this table. Told from structure, never from a vendor's wording. Decides nothing about tokens.
 """
@@ -21,9 +22,11 @@ Owns this table. Told from structure, never from a vendor's wording. Decides not
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 from lego_harness.proxy.conversation import Message, Request
+from lego_harness.proxy.echo import difference
 from lego_harness.proxy.exchange import Cause, Departure, Exchange
 from lego_harness.proxy.locate import Match, has_grown
 from lego_harness.proxy.strict_json import encode
@@ -40,11 +43,36 @@ def departure(match: Match, request: Request, exchanges: Sequence[Exchange]) -> 
     if match.leaf is None or not same_thread:
         cause = Cause.SUB_AGENT if exchanges else Cause.START
         return Departure(cause=cause, at=match.num_same if match.exchange else 0)
-    quoted = _summary(match, match.leaf, request, same_thread)
+    quoted = _summary(match, match.leaf, request, [x for x in exchanges if _may_sum_up(x, request)])
     if quoted is not None:
         return Departure(cause=Cause.COMPACTION, at=match.num_same, quotes=quoted.index)
-    cause, detail = _by_difference(match, match.leaf, request)
+    if _is_given_task(request, same_thread):
+        return Departure(cause=Cause.SUB_AGENT, at=match.num_same if match.exchange else 0)
+    cause, detail = _by_difference(match, match.leaf, request, _Turns(exchanges))
     return Departure(cause=cause, at=match.num_same, detail=detail)
+
+
+def _may_sum_up(exchange: Exchange, request: Request) -> bool:
+    """Whether it is of the request's conversation, or was asked for beside all conversations that use tools."""
+    is_beside = bool(request.tools) and not exchange.tools and not exchange.caller.is_sub_agent
+    return is_beside or exchange.caller.thread == request.caller.thread
+
+
+def _is_given_task(request: Request, exchanges: Sequence[Exchange]) -> bool:
+    """Whether a conversation begins with what a call says, as where a harness names no sub-agents."""
+    if any(message["role"] == "assistant" for message in request.messages):
+        return False
+    tasks = {message["content"].strip() for message in request.messages if message["role"] == "user"}
+    calls = (call for exchange in exchanges for call in exchange.reply.get("tool_calls", []))
+    texts = (text for call in calls for text in _texts(call["function"]["arguments"]))
+    return any(len(text) >= MIN_QUOTE and text in tasks for text in texts)
+
+
+def _texts(arguments: object) -> Iterator[str]:
+    """The texts that a call hands over."""
+    if isinstance(arguments, dict):
+        values = cast("dict[str, object]", arguments).values()
+        yield from (value.strip() for value in values if isinstance(value, str))
 
 
 def _summary(
@@ -54,16 +82,17 @@ def _summary(
     if not request.tools and any(exchange.tools for exchange in exchanges):
         return None  # a question beside the conversation, which may well show what was said before
     held = {(message["role"], message["content"]) for message in leaf.asked}
-    new = [m for m in request.messages[match.num_same :] if (m["role"], m["content"]) not in held]
+    told = [(message, _as_line(message["content"])) for message in request.messages]
+    new = [(m, text) for m, text in told[match.num_same :] if (m["role"], m["content"]) not in held]
     known = {longest_line(exchange.reply) for exchange in exchanges if exchange.is_quoted}
     for exchange in reversed(exchanges):
         line = longest_line(exchange.reply)
         if len(line) < MIN_QUOTE or _is_still_asked(exchange, request):
             continue
         # A policy may sum up in the same words each time; then what quotes them is not new.
-        messages = request.messages if line in known and not exchange.is_quoted else new
+        messages = told if line in known and not exchange.is_quoted else new
         may_be_turn = exchange.index > leaf.index and not exchange.is_quoted
-        if any(_is_around(exchange.reply, line, message, may_be_turn) for message in messages):
+        if any(_is_around(exchange.reply, line, *one, may_be_turn) for one in messages):
             return exchange
     return None
 
@@ -73,44 +102,92 @@ def _is_still_asked(exchange: Exchange, request: Request) -> bool:
     return request.messages[: len(exchange.asked)] == exchange.asked
 
 
-def _is_around(reply: Message, line: str, message: Message, may_be_turn: bool) -> bool:
-    """Whether a message holds the line, or is the reply where it was no turn of the history before."""
+def _is_around(reply: Message, line: str, message: Message, text: str, may_be_turn: bool) -> bool:
+    """Whether a message, its text as one line, holds the line, or is the reply where that was no turn of the
+    history before."""
     if message["role"] == "assistant":
         return may_be_turn and message["content"].strip() == reply["content"].strip()
-    return message["role"] in ("user", "system") and line in message["content"]
+    return message["role"] in ("user", "system") and line in text
 
 
 def longest_line(reply: Message) -> str:
     """What a quotation of the reply would hold; empty for one that calls tools."""
     if reply.get("tool_calls"):
         return ""
-    return max((line.strip() for line in _TAG.split(reply["content"].replace("\n", "<n>"))), key=len)
+    return max(map(_as_line, _TAG.split(reply["content"].replace("\n", "<n>"))), key=len)
 
 
-def _by_difference(match: Match, leaf: Exchange, request: Request) -> tuple[Cause, str]:
+def _as_line(text: str) -> str:
+    """The text however its lines are wrapped."""
+    return " ".join(text.split())
+
+
+def _by_difference(match: Match, leaf: Exchange, request: Request, turns: _Turns) -> tuple[Cause, str]:
     at, messages = match.num_same, request.messages
     if at and request.tools != leaf.tools:
         return Cause.TOOLS_CHANGED, f"{_names(request)}, before {_names(leaf)}"
-    if not at and messages[1:2] != leaf.asked[1:2]:
+    if not at and not _known(leaf) & {_gist(message) for message in messages}:
         return Cause.NEW_CONVERSATION, ""
     asked_for = {len(x.asked): x for x in leaf.line()}
     if at >= len(messages):
         return (Cause.RESAMPLED if at in asked_for else Cause.HISTORY_CUT), ""
     if at == leaf.num_messages:
         return Cause.HISTORY_EDITED, "another conversation has gone on from here"
-    if at in asked_for:
-        return _about_reply(asked_for[at], messages[at], match.why)
-    if at + 1 in asked_for and has_grown(leaf.asked[at], messages[at]):
-        return _about_reply(asked_for[at + 1], messages[at], match.why)
-    return Cause.HISTORY_EDITED, _what_differs(leaf.asked[at], messages[at])
+    held, other = [*leaf.asked, leaf.reply], messages[at]
+    exchange = asked_for.get(at) or turns.who_said(held[at])
+    if exchange is None and has_grown(held[at], other):
+        exchange = asked_for.get(at + 1) or turns.who_said(held[at + 1])
+    if exchange is None:
+        return Cause.HISTORY_EDITED, _what_differs(held[at], other)
+    return _about_reply(exchange, held[at], messages[at:], turns)
 
 
-def _about_reply(exchange: Exchange, other: Message, why: str) -> tuple[Cause, str]:
-    if exchange.was_lost or not exchange.is_delivered:
+def _about_reply(
+    exchange: Exchange, held: Message, messages: Sequence[Message], turns: _Turns
+) -> tuple[Cause, str]:
+    """What became of a reply where the first of the messages stands in place of `held`: of itself, or of a
+    message before it that has grown."""
+    other = messages[0]
+    is_turn, is_broken = other["role"] == "assistant", exchange.was_lost or not exchange.is_delivered
+    if turns.is_among(exchange, messages) and not (is_turn and is_broken):
+        return Cause.HISTORY_EDITED, _what_differs(held, other)
+    why = turns.change(exchange, other)
+    if is_broken:
         return Cause.REPLY_ABORTED, why
-    if other["role"] == "assistant":
+    if is_turn and turns.who_said(other) is None:
         return Cause.REPLY_EDITED, why
     return Cause.REPLY_DROPPED, ""
+
+
+def _known(leaf: Exchange) -> set[tuple[str, str]]:
+    """What a history holds; a system prompt may be that of many conversations."""
+    messages = (*leaf.asked, leaf.reply)
+    return {_gist(message) for message in messages if message["role"] != "system"}
+
+
+def _gist(message: Message) -> tuple[str, str]:
+    ids = " ".join(call["id"] for call in message.get("tool_calls", []))
+    return message["role"], message["content"] or ids
+
+
+class _Turns:
+    """What the policy said in the rollout so far."""
+
+    def __init__(self, exchanges: Sequence[Exchange]) -> None:
+        self._exchanges = exchanges
+        self._issued = {call["id"] for x in exchanges for call in x.reply.get("tool_calls", [])}
+
+    def who_said(self, message: Message) -> Exchange | None:
+        """The latest exchange whose reply the message is."""
+        return next((x for x in reversed(self._exchanges) if not self.change(x, message)), None)
+
+    def is_among(self, exchange: Exchange, messages: Sequence[Message]) -> bool:
+        """Whether one of the messages is the exchange's reply."""
+        return any(not self.change(exchange, message) for message in messages)
+
+    def change(self, exchange: Exchange, message: Message) -> str:
+        """Why a message is not the exchange's reply; empty when it is."""
+        return difference(exchange.reply, message, exchange.defaults, self._issued)
 
 
 def _what_differs(held: Message, other: Message) -> str:

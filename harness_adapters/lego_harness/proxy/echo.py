@@ -4,12 +4,16 @@ The one table of rewrites that keep the sampled ids, because the meaning is the 
 
     rewrite                                        example
     keys in another order, duplicate keys folded   schema order
-    a key added with an empty or false value       replace_all: false, or the schema's default
+    a key added or left out whose value is empty   replace_all: false
+      or false, or the schema's default
     white space at line ends and at the end        Write content, Edit new_string
-    a scalar coerced                               "1" → 1, "false" → false, 5000.0 → 5000
-    a list or an object read from its text         "[1, 2]" → [1, 2]
+    a scalar coerced, either way                   "1" → 1, "false" → false, 5 → "5", 5000.0 → 5000
+    a list or an object read from its text, or     "[1, 2]" → [1, 2]
+      written as one
     digits lost that a double cannot hold          12345678901234567890 → 12345678901234567000
     a tool named as the harness knows it           Bash → bash, execute_bash → terminal
+    a call under an id that nobody issued here,    call_6f… → call_1
+      as no template shows ids
     broken arguments wrapped, their text kept      {"__unparsedToolInput": {"raw": …}}
     `cd <dir> && ` dropped before a command        already the working directory
     surrounding white space of the content, blank content dropped
@@ -23,7 +27,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, cast
 
 from lego_harness.proxy.conversation import Message, Tool, ToolCall
@@ -34,22 +38,25 @@ _EMPTY: tuple[object, ...] = (False, None, "", [], {})
 _EXACT, _LARGEST = 2**53, 2**1023
 """Integers up to which doubles are exact, and up to which they are finite."""
 _THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>|\Z)", re.DOTALL)
-_CHANGE_DIRECTORY = re.compile(r"^cd \S+ && ")
+_CHANGE_DIRECTORY = re.compile(r"""^cd ("[^"]*"|'[^']*'|\S+) && """)
 
 
 Defaults = dict[str, dict[str, Any]]
 """Tool name → parameter → the default its schema declares."""
 
 
-def difference(sampled: Message, echoed: Message, defaults: Defaults) -> str:
+def difference(
+    sampled: Message, echoed: Message, defaults: Defaults, issued: Container[str] | None = None
+) -> str:
     """Why `echoed` is not the turn we sampled; empty when it is.
 
-    `defaults` are those of the tools on offer.
+    `defaults` are those of the tools on offer, `issued` the ids of all calls of the rollout; where those are
+    not given, every id counts as one of them.
     """
     if echoed["role"] != "assistant":
         return f"an assistant turn was expected, got role {echoed['role']}"
     ours, theirs = sampled.get("tool_calls", []), echoed.get("tool_calls", [])
-    if [call["id"] for call in ours] != [call["id"] for call in theirs]:
+    if not _same_calls(ours, theirs, issued):
         return f"tool calls {_ids(theirs)}, expected {_ids(ours)}"
     for one, other in zip(ours, theirs, strict=True):
         if cause := _call_difference(one, other, defaults):
@@ -83,6 +90,14 @@ def _defaults(schema: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _same_calls(ours: Sequence[ToolCall], theirs: Sequence[ToolCall], issued: Container[str] | None) -> bool:
+    """Whether these may be the calls of one turn, by their ids."""
+    if len(ours) != len(theirs):
+        return False
+    renamed = [two["id"] for one, two in zip(ours, theirs, strict=True) if one["id"] != two["id"]]
+    return not renamed or (issued is not None and not any(name in issued for name in renamed))
+
+
 def _ids(calls: Sequence[ToolCall]) -> str:
     return "[" + ", ".join(call["id"] for call in calls) + "]"
 
@@ -110,10 +125,9 @@ def _same_argument(
 ) -> bool:
     if key in sampled and key in echoed:
         return _same_value(sampled[key], echoed[key])
-    if key in sampled:
-        return sampled[key] is None
-    return any(_is_equal(echoed[key], empty) for empty in _EMPTY) or (
-        key in default and default[key] == echoed[key]
+    value = sampled[key] if key in sampled else echoed[key]
+    return any(_is_equal(value, empty) for empty in _EMPTY) or (
+        key in default and _is_equal(default[key], value)
     )
 
 
@@ -127,9 +141,9 @@ def _same_value(sampled: Any, echoed: Any) -> bool:
     if isinstance(sampled, str) and isinstance(echoed, str):
         folded = _folded_text(sampled)
         return _folded_text(echoed) in (folded, _CHANGE_DIRECTORY.sub("", folded))
-    if isinstance(sampled, str) and isinstance(echoed, (dict, list)):
-        return _is_text_of(sampled, cast("object", echoed))
-    return _is_equal(sampled, echoed) or (isinstance(sampled, str) and _is_coerced(sampled, echoed))
+    if isinstance(sampled, str):
+        return _is_text_of(sampled, echoed)
+    return _is_text_of(echoed, sampled) if isinstance(echoed, str) else _is_equal(sampled, echoed)
 
 
 def _is_equal(one: Any, other: Any) -> bool:
@@ -141,26 +155,28 @@ def _is_equal(one: Any, other: Any) -> bool:
     return one == other
 
 
-def _as_double(number: int) -> float:
-    """JavaScript's reading of an integer."""
+def _as_double(number: float) -> float:
+    """JavaScript's reading of a number."""
     if abs(number) < _LARGEST:
         return float(number)
     return math.inf if number > 0 else -math.inf
+
+
+def _is_text_of(text: str, value: Any) -> bool:
+    """Forms without types hand over an argument that its tool does not declare as text."""
+    if not isinstance(value, (dict, list)):
+        return _is_coerced(text, value)
+    try:
+        return _same_value(whole_value(text), cast("object", value))
+    except ValueError:
+        return False
 
 
 def _is_coerced(text: str, scalar: object) -> bool:
     if isinstance(scalar, bool):
         return text.strip().lower() == str(scalar).lower()
     try:
-        return isinstance(scalar, (int, float)) and float(text) == scalar
-    except ValueError:
-        return False
-
-
-def _is_text_of(text: str, value: object) -> bool:
-    """Forms without types hand over an argument that its tool does not declare as text."""
-    try:
-        return _same_value(whole_value(text), value)
+        return isinstance(scalar, (int, float)) and float(text) == _as_double(scalar)
     except ValueError:
         return False
 

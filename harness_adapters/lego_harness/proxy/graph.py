@@ -11,6 +11,7 @@ Renders nothing and calls no engine. Where a request attaches is `locate.py`'s, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,18 +60,19 @@ class MessageGraph:
         """`(L, K)` of the routing rows so far."""
         self._leaves: dict[str, list[Exchange]] = {}  # by conversation, the latest last
         self._by_call: dict[str, Exchange] = {}
-        self._by_text: dict[str, list[Exchange]] = {}  # those without calls, the latest last
+        self._by_text: dict[str, list[Exchange]] = {}  # the latest last
         self._tools: list[Tool] = []
         self._defaults: Defaults = {}
 
     def locate(self, request: Request) -> Attachment:
         """Where the request attaches: behind the longest history that it repeats."""
         matches: list[Match] = []
-        for leaf in self._candidates(request):
-            matches.append(follow(leaf, request))
+        speaker = self._last_speaker(request.messages)
+        for leaf in self._candidates(request, speaker):
+            matches.append(follow(leaf, request, self._by_call))
             if matches[-1].is_linear and not _is_left_to_others(leaf, request):
                 return self._attachment(matches[-1], request, Departure())
-        best = max(matches, key=Match.rank, default=Match())
+        best = max(matches, key=lambda match: (*match.rank(), match.leaf is speaker), default=Match())
         return self._attachment(best, request, departure(best, request, self.exchanges))
 
     def known(self, message: Message, before: Message | None, request: Request) -> Exchange | None:
@@ -78,9 +80,8 @@ class MessageGraph:
 
         Of several that said the same, the one that answered the message before it, else the latest.
         """
-        calls, declared = message.get("tool_calls", []), self._declared(request.tools)
-        named = [self._by_call.get(calls[0]["id"])] if calls else self._by_text.get(_said(message), [])
-        same = [x for x in named if x is not None and not difference(x.reply, message, declared)]
+        declared, named = self._declared(request.tools), self._said_by(message)
+        same = [x for x in named if not difference(x.reply, message, declared, self._by_call)]
         answers = [x for x in same if x.asked[-1:] == [before]]
         return next(reversed(answers or same), None)
 
@@ -161,31 +162,34 @@ class MessageGraph:
             leaves.remove(exchange.parent)
         leaves.append(exchange)
         self.exchanges.append(exchange)
-        calls = exchange.reply.get("tool_calls", [])
-        for call in calls:
+        for call in exchange.reply.get("tool_calls", []):
             self._by_call[call["id"]] = exchange
-        if not calls:
-            self._by_text.setdefault(_said(exchange.reply), []).append(exchange)
+        self._by_text.setdefault(_key(exchange.reply), []).append(exchange)
 
-    def _candidates(self, request: Request) -> list[Exchange]:
+    def _candidates(self, request: Request, speaker: Exchange | None) -> list[Exchange]:
         """Ends of histories that the request may repeat, the likeliest first."""
         leaves = self._leaves.get(request.caller.thread)
         if leaves is None:  # a conversation that is new here may go on with one under another name
             return [leaf for others in self._leaves.values() for leaf in reversed(others)]
-        named = self._owner_of_last_call(request.messages)
-        elsewhere = [named] if named is not None and named not in leaves else []
+        elsewhere = [speaker] if speaker is not None and speaker not in leaves else []
         return [*reversed(leaves), *elsewhere]
 
-    def _owner_of_last_call(self, messages: list[Message]) -> Exchange | None:
-        """Harnesses bring call ids back unchanged, whatever else they rewrite."""
-        for message in reversed(messages):
-            for call in message.get("tool_calls", []):
-                return self._by_call.get(call["id"])
-        return None
+    def _last_speaker(self, messages: list[Message]) -> Exchange | None:
+        """Whose reply the last turn is that was sampled here, by the ids of its calls or by its text."""
+        turns = (self._said_by(message) for message in reversed(messages) if message["role"] == "assistant")
+        return next((named[-1] for named in turns if named), None)
+
+    def _said_by(self, message: Message) -> Sequence[Exchange]:
+        """Who may have said an assistant's message, the latest last."""
+        for call in message.get("tool_calls", []):
+            if owner := self._by_call.get(call["id"]):
+                return [owner]
+        return self._by_text.get(_key(message), [])
 
 
-def _said(message: Message) -> str:
-    return told_apart(message["content"])[0]
+def _key(message: Message) -> str:
+    """What a turn is found by: its text, and whether it calls tools."""
+    return f"{len(message.get('tool_calls', []))} {told_apart(message['content'])[0]}"
 
 
 def _is_left_to_others(exchange: Exchange, request: Request) -> bool:

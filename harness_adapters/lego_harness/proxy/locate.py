@@ -8,6 +8,7 @@ comparison of a long history costs a look per message.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from lego_harness.proxy.conversation import Message, Request
@@ -39,30 +40,33 @@ class Match:
         return (self.exchange.num_messages if self.exchange else 0, self.num_same)
 
 
-def follow(leaf: Exchange, request: Request) -> Match:
-    """Compare a request with the history that ends in `leaf`."""
-    num_same, why = _num_same(leaf, request)
+def follow(leaf: Exchange, request: Request, issued: Container[str]) -> Match:
+    """Compare a request with the history that ends in `leaf`; `issued` are the ids of the rollout's calls."""
+    num_same, why = _num_same(leaf, request, issued)
     same_tools = request.tools is leaf.tools or request.tools == leaf.tools
     repeated = (x for x in leaf.line() if x.num_messages <= num_same) if same_tools else iter(())
     return Match(exchange=next(repeated, None), leaf=leaf, num_same=num_same, why=why)
 
 
-def _num_same(leaf: Exchange, request: Request) -> tuple[int, str]:
+def _num_same(leaf: Exchange, request: Request, issued: Container[str]) -> tuple[int, str]:
     asked, messages = leaf.asked, request.messages
     if messages[: len(asked)] != asked:
-        return _first_difference(leaf, request)
+        return _first_difference(leaf, request, issued)
     if len(messages) == len(asked):
         return len(asked), ""
-    why = difference(leaf.reply, messages[len(asked)], leaf.defaults)
+    why = difference(leaf.reply, messages[len(asked)], leaf.defaults, issued)
     return len(asked) + (not why), why
 
 
-def _first_difference(leaf: Exchange, request: Request) -> tuple[int, str]:
+def _first_difference(leaf: Exchange, request: Request, issued: Container[str]) -> tuple[int, str]:
     replies = {len(x.asked): x.reply for x in leaf.line()}
     for i, (held, other) in enumerate(zip([*leaf.asked, leaf.reply], request.messages, strict=False)):
         if held is other or held == other:
             continue
-        why = difference(replies[i], other, leaf.defaults) if i in replies else "."
+        turn = replies.get(
+            i, held
+        )  # an assistant's turn from before this line began is compared with its echo
+        why = difference(turn, other, leaf.defaults, issued) if turn["role"] == "assistant" else "."
         if why:
             return i, why if i in replies else ""
     return min(leaf.num_messages, len(request.messages)), ""

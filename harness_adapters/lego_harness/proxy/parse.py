@@ -40,10 +40,12 @@ class _Placed:
     end: int
 
 
-def parse_reply(text: str, form: Form, tools: Tools = (), *, thought_is_open: bool = False) -> ParsedReply:
-    """Read a reply, its end-of-turn token removed."""
+def parse_reply(
+    text: str, form: Form, tools: Tools = (), *, thought_is_open: bool = False, reads_calls: bool = True
+) -> ParsedReply:
+    """Read a reply, its end-of-turn token removed; without `reads_calls` a call is text like any other."""
     reasoning, said = _split_thought(text, form, tools, thought_is_open)
-    placed = list(_calls(said, form, tools))
+    placed = list(_calls(said, form, tools)) if reads_calls else []
     starts = [0, *(call.end for call in placed)]
     ends = [*(call.start for call in placed), len(said)]
     texts = [said[start:end] for start, end in zip(starts, ends, strict=True)]

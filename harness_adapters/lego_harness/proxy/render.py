@@ -131,9 +131,10 @@ class Renderer:
         said = text.removeprefix(prompt if is_behind_prompt else self.traits.header)
         return self._encode(self._unshown_thought(turn, is_behind_prompt) + said)
 
-    def parse(self, text: str, tools: Messages = ()) -> ParsedReply:
-        """What a sampled text, its end-of-turn token removed, says."""
-        return parse_reply(text, self.traits.form, tools, thought_is_open=self.traits.thought_is_open)
+    def parse(self, text: str, tools: Messages = (), *, reads_calls: bool = True) -> ParsedReply:
+        """What a sampled text, its end-of-turn token removed, says; calls stay text unless they are read."""
+        is_open = self.traits.thought_is_open
+        return parse_reply(text, self.traits.form, tools, thought_is_open=is_open, reads_calls=reads_calls)
 
     def _demand_text_as_it_is(self) -> None:
         text = f"a text that holds {END_OF_TURN}"

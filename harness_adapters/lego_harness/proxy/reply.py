@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import time
+from itertools import takewhile
 
 from lego_harness.proxy.conversation import FinishReason, Message, Reply, Request
+from lego_harness.proxy.forms.base import CALL_OPEN
 from lego_harness.proxy.parse import ParsedReply
 from lego_harness.proxy.render import Renderer
 from lego_harness.types import Generation
@@ -24,7 +26,8 @@ def read_reply(
     """The reply to `request`; `identity` names the turn uniquely in the run."""
     is_stopped = int(generation.ids[-1]) in renderer.vocabulary.stop_ids
     said = generation.ids[:-1] if is_stopped else generation.ids
-    parsed = renderer.parse(renderer.vocabulary.decode(said.tolist()), request.tools)
+    text = renderer.vocabulary.decode(said.tolist())
+    parsed = renderer.parse(text, request.tools, reads_calls=not _reads_them_itself(request))
     finish: FinishReason = "tool_calls" if parsed.calls else "stop"
     return Reply(
         id=_identifier(identity, "reply"),
@@ -36,6 +39,12 @@ def read_reply(
         completion_tokens=len(generation.ids),
         call_forms=request.call_forms,
     )
+
+
+def _reads_them_itself(request: Request) -> bool:
+    """Whether the harness offers no tools but asks for calls in tags, which it then looks for in the text."""
+    opening = takewhile(lambda message: message["role"] != "assistant", request.messages)
+    return not request.tools and any(CALL_OPEN in message["content"] for message in opening)
 
 
 def _message(parsed: ParsedReply, prefix: str, identity: str) -> Message:

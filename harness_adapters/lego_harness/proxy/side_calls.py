@@ -2,7 +2,8 @@
 
     class        is                                                              trained
     compaction   a text that a later history was begun anew around               yes
-    title        no tools, shows the task and no turn, says one short line       no
+    title        no tools, shows the task and no turn, says one short line or    no
+                 a short JSON object
     probe        no tools, asks for one token                                    no
     other        no tools, while the rollout's conversations offer some          yes
 
@@ -14,7 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lego_harness.proxy.departure import MIN_QUOTE
 from lego_harness.proxy.exchange import Cause, Exchange
+from lego_harness.proxy.strict_json import read_object
 
 COMPACTION, TITLE, PROBE, OTHER = "compaction", "title", "probe", "other"
 IS_TRAINED = {COMPACTION: True, TITLE: False, PROBE: False, OTHER: True}
@@ -88,11 +91,17 @@ def _is_title(exchange: Exchange, exchanges: Sequence[Exchange]) -> bool:
     """
     said = exchange.reply["content"].strip()
     is_behind_turn = any(message["role"] == "assistant" for message in exchange.asked)
-    if is_behind_turn or not said or "\n" in said or len(said) > MAX_TITLE:
+    if is_behind_turn or not said or len(said) > MAX_TITLE or ("\n" in said and read_object(said) is None):
         return False
     shown = [m["content"].strip() for m in exchange.asked if m["role"] == "user"]
     tasks = {_task(other) for other in exchanges if other.tools} - {""}
-    return any(task in text or text in task for text in shown if text for task in tasks)
+    return any(_is_about(text, task) for text in shown if text for task in tasks)
+
+
+def _is_about(text: str, task: str) -> bool:
+    """Whether one holds the other, or the text a line of the task: both may be wrapped, and the text cut."""
+    lines = (line.strip()[:MAX_TITLE] for line in task.split("\n"))
+    return task in text or text in task or any(len(line) >= MIN_QUOTE and line in text for line in lines)
 
 
 def _task(exchange: Exchange) -> str:

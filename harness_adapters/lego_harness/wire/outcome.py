@@ -24,7 +24,7 @@ def outcome(replayed: Replayed) -> dict[str, Any]:
         "trained": sum(int(branch.mask.sum()) for branch in capture.branches),
         "masked": _masked(capture),
         "side_calls": dict(Counter(turn.side_call for turn in capture.turns if turn.side_call)),
-        "sub_agents": len({branch.thread for branch in capture.branches if branch.cause == "sub_agent"}),
+        "sub_agents": sum(branch.cause == "sub_agent" for branch in capture.branches),
         "forks": [
             {"turn": fork.turn, "message": fork.message, "cause": fork.cause, "detail": fork.detail}
             for fork in capture.forks

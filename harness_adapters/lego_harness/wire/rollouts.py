@@ -2,7 +2,7 @@
 
     known by                                               example
     the secret in the path                                 /rollout/<secret>/v1/messages
-    the root conversation that the harness names           session headers, prompt_cache_key
+    the root conversation that the harness names           session headers, prompt_cache_key, metadata.user_id
     the parent that a conversation names                   x-parent-session-id
     a call or a text that only another one was answered    a resumed conversation
     a task that another conversation wrote into a call     a sub-agent that names no parent
@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from lego_harness.proxy.strict_json import read_object
 from lego_harness.wire.quotes import is_mostly
 from lego_harness.wire.recording import Call
 from lego_harness.wire.said import Said, dialect_of, is_success, read_reply
-from lego_harness.wire.stream import items, text_of
+from lego_harness.wire.stream import items, table, text_of
 
 NAMES = (
     *("x-claude-code-session-id", "session-id", "x-session-id", "x-litellm-session-id"),
@@ -66,8 +67,14 @@ def _names(call: Call) -> list[str]:
     if call.path.startswith("/rollout/"):
         return [call.path.split("/")[2]]
     headers = {name.lower(): value for name, value in call.headers}
-    names = [text_of(call.fields.get("prompt_cache_key")), *(headers.get(name, "") for name in NAMES)]
-    return [name for name in names if name]
+    named = text_of(call.fields.get("prompt_cache_key")), _session_of(table(call.fields.get("metadata")))
+    return [name for name in (*named, *(headers.get(name, "") for name in NAMES)) if name]
+
+
+def _session_of(metadata: dict[str, Any]) -> str:
+    """The session in Claude Code's name for its user: `{"session_id": …}` as text, or `…_session_<id>`."""
+    user = text_of(metadata.get("user_id"))
+    return text_of((read_object(user) or {}).get("session_id")) or user.partition("_session_")[2]
 
 
 def _join_by_content(calls: Sequence[Call], named: Sequence[list[str]], families: _Families) -> None:

@@ -25,12 +25,16 @@ def reply(arguments: Any, content: str = "", name: str = "Bash", call_id: str = 
         ({"a": "x"}, {"a": "x", "replace_all": False}),
         ({"a": "x"}, {"a": "x", "timeout": 30}),
         ({"a": "x", "b": None}, {"a": "x"}),
+        ({"a": "x", "b": "", "replace_all": False, "timeout": 30}, {"a": "x"}),
         ({"content": "one  \ntwo\t\n\n"}, {"content": "one\ntwo"}),
         ({"n": "1"}, {"n": 1}),
         ({"n": "false"}, {"n": False}),
         ({"n": 5000.0}, {"n": 5000}),
         ({"n": "5000.0"}, {"n": 5000}),
+        ({"n": 5, "flag": True, "deep": {"a": [1]}}, {"n": "5", "flag": "true", "deep": '{"a": [1]}'}),
+        ({"n": "12345678901234567890"}, {"n": 12345678901234567000}),
         ({"command": "cd /workspace && ls"}, {"command": "ls"}),
+        ({"command": 'cd "/my work" && ls'}, {"command": "ls"}),
         ({"deep": [{"x": "1", "y": "a "}]}, {"deep": [{"y": "a", "x": 1}]}),
         ({"n": 2.50}, {"n": 2.5}),
         ({"files": '["a.py", 1, null]'}, {"files": ["a.py", 1, None]}),
@@ -52,6 +56,9 @@ def test_the_same_meaning_keeps_the_turn(sampled: Any, echoed: Any) -> None:
         ({"a": "x"}, {"a": "X"}),
         ({"a": "x"}, {}),
         ({"a": "x"}, {"a": "x", "force": True}),
+        ({"a": "x", "force": True}, {"a": "x"}),
+        ({"n": 5}, {"n": "6"}),
+        ({"deep": {"a": 1}}, {"deep": '{"a": 2}'}),
         ({"a": "x"}, {"a": "x", "timeout": 31}),
         ({"old": "  x"}, {"old": "x"}),
         ({"n": "1"}, {"n": 2}),
@@ -106,6 +113,14 @@ def test_reasoning_may_stand_in_front_of_the_content_in_its_tags(echoed: str, is
     assert difference(literal, reply({}, "<think>Hm.</think>Hi."), {}) == ""
     cut = reply({}, "", reasoning_content="Hm.")
     assert difference(cut, reply({}, "<think>\nHm."), {}) == ""
+
+
+def test_an_id_that_nobody_issued_means_nothing() -> None:
+    renamed = reply({"a": "x"}, call_id="mine-0")
+    assert difference(reply({"a": "x"}), renamed, {}, {"c1", "c2"}) == ""
+    assert difference(reply({"a": "x"}), renamed, {}, {"c1", "mine-0"}) != ""
+    assert difference(reply({"a": "y"}), renamed, {}, {"c1"}) != ""
+    assert difference(reply({"a": "x"}), renamed, {}) != ""
 
 
 def test_calls_are_known_by_their_ids() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 
 import pytest
 
@@ -51,6 +52,35 @@ async def test_a_rewritten_echo_with_the_same_meaning_keeps_the_sampled_ids(
     assert engine.requests[1].context_ids[: len(known)].tolist() == known
 
 
+async def test_a_call_may_come_back_under_an_id_that_the_harness_made(
+    talk: Begin, renderer: Renderer
+) -> None:
+    engine = ScriptedEngine(renderer, [LS, LS, LS, DONE])
+    t = await talk(engine)
+    for index in range(3):
+        await t.tool_turn()
+        t.messages[-2]["tool_calls"][0]["id"] = t.messages[-1]["tool_call_id"] = f"call_{index}"
+    await t.turn()
+    capture = t.session.close()
+    assert (capture.stop, capture.forks) == (None, ())
+    ids = [[*turn.context_ids, *turn.sampled_ids] for turn in capture.turns]
+    assert all(two[: len(one)] == one for one, two in pairwise(ids))
+
+
+async def test_twins_are_told_apart_by_their_ids(talk: Begin, renderer: Renderer) -> None:
+    """The same call was sampled twice for the same request; each history goes on with its own."""
+    t = await talk(ScriptedEngine(renderer, [LS, LS, DONE, DONE]))
+    await t.tool_turn()
+    first, t.messages = t.messages, t.messages[:2]
+    await t.tool_turn()
+    for messages in (first, t.messages):
+        assert (await t.post(messages=messages))[0] == 200
+    capture = t.session.close()
+    assert [(fork.turn, fork.cause) for fork in capture.forks] == [(1, "resampled")]
+    sizes = [len(turn.sampled_ids) for turn in capture.turns]
+    assert trained(capture) == [sizes[0] + sizes[2], sizes[1] + sizes[3]]
+
+
 def _edit_system(t: Talk) -> None:
     t.messages[0] = {"role": "system", "content": "You are another."}
 
@@ -59,8 +89,9 @@ def _edit_call(t: Talk) -> None:
     t.messages[2]["tool_calls"][0]["function"]["arguments"] = '{"command": "rm -rf /"}'
 
 
-def _edit_call_id(t: Talk) -> None:
-    t.messages[2]["tool_calls"][0]["id"] = t.messages[3]["tool_call_id"] = "call_other"
+def _edit_calls_number(t: Talk) -> None:
+    t.messages[2]["tool_calls"] = []
+    del t.messages[3]
 
 
 def _edit_text(t: Talk) -> None:
@@ -96,7 +127,7 @@ def _add_nothing(t: Talk) -> None:
     [
         (_edit_system, "history_edited", 0, "its content was"),
         (_edit_call, "reply_edited", 2, "argument 'command' was 'ls' and is 'rm -rf /'"),
-        (_edit_call_id, "reply_edited", 2, "tool calls [call_other]"),
+        (_edit_calls_number, "reply_edited", 2, "tool calls [], expected [call_"),
         (_edit_text, "reply_edited", 2, "its text changed: at character 4"),
         (_cut_history, "history_cut", 1, ""),
         (_repeat, "resampled", 2, ""),

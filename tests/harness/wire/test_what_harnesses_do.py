@@ -198,15 +198,16 @@ async def test_a_complaint_that_quotes_the_reply_it_dropped_is_no_summary(outcom
     assert shown["side_calls"] == {}
 
 
-async def test_a_history_without_its_middle_and_without_a_summary_is_an_edit(outcome_of: Outcome) -> None:
+async def test_a_history_without_its_middle_and_without_a_summary_lacks_a_reply(outcome_of: Outcome) -> None:
+    """As where a harness shows the last few turns only: what stands in the reply's place is a later one."""
     tape = Tape()
     main = Chat(tape)
-    for command in "abc":
+    for command in "abcd":
         main.tool_turn(command)
-    del main.messages[2:4]
+        del main.messages[2 : max(len(main.messages) - 4, 2)]
     main.turn("Done.")
     shown = await outcome_of(tape)
-    assert [cause for _, _, cause in forks(shown)] == ["reply_edited"]
+    assert forks(shown) == [(3, 2, "reply_dropped"), (4, 2, "reply_dropped")]
 
 
 # --- limits and odd replies ------------------------------------------------------------------------

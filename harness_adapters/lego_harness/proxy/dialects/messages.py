@@ -39,11 +39,14 @@ ASKED = (
 BILLING = "x-anthropic-billing-header"
 UNSAID = ("thinking", "redacted_thinking", "tool_use")
 """Blocks of an assistant's message that are no text."""
+REFERENCE = "tool_reference"
+"""Names a tool that a search found; every tool on offer is shown anyway, those to be loaded later too."""
 
 
 class Text(Wire):
     type: str
     text: str | None = None
+    tool_name: str | None = None
 
 
 class Block(Text):
@@ -178,9 +181,9 @@ def _text(content: str | Sequence[Text] | None, where: str) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     for block in content:
-        if block.type != "text":
+        if block.type not in ("text", REFERENCE):
             raise Refusal(f"{where}: a block of type {block.type[:MAX_NAME]!r}; this model reads text only")
-    return JOIN.join(block.text for block in content if block.text)
+    return JOIN.join(text for block in content if (text := block.text or block.tool_name))
 
 
 def _fold_call(block: Block, where: str) -> ToolCall:
