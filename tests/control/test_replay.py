@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -60,6 +61,8 @@ def test_a_tokenizer_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[s
     [
         (["missing.jsonl"], "missing.jsonl: cannot be read"),
         (["{tmp}/broken.jsonl"], "line 1: "),
+        (["{tmp}/corrupt.jsonl.gz"], "corrupt.jsonl.gz: cannot be read"),
+        (["{tmp}/recording.jsonl", "--tokenizer", "{tmp}/list"], "expected an object"),
         (["{tmp}/recording.jsonl", "--tokenizer", "{tmp}"], "--tokenizer"),
         ([], "Missing argument 'FILE'"),
     ],
@@ -69,6 +72,10 @@ def test_what_is_wrong_is_one_line_and_exit_2(
 ) -> None:
     recording(tmp_path, "one")
     (tmp_path / "broken.jsonl").write_text('{"n": 1}\n')
+    packed = gzip.compress(b'{"n": 1}')
+    (tmp_path / "corrupt.jsonl.gz").write_bytes(packed[:10] + b"\xff" * 8 + packed[18:])
+    (tmp_path / "list").mkdir()
+    (tmp_path / "list" / "tokenizer_config.json").write_text("[]")
     assert main(["replay", *(word.format(tmp=tmp_path) for word in arguments)]) == 2
     error = capsys.readouterr().err
     assert told in error

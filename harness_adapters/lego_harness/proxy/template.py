@@ -46,7 +46,7 @@ class ChatTemplate:
         """
         config = _read_config(model_dir / "tokenizer_config.json")
         path = model_dir / "chat_template.jinja"
-        source = path.read_text(encoding="utf-8") if path.is_file() else config.get("chat_template")
+        source = _read_source(path) if path.is_file() else config.get("chat_template")
         if not isinstance(source, str):
             raise SetupError(f"{model_dir}: no chat template (chat_template.jinja or tokenizer_config.json)")
         try:
@@ -139,8 +139,18 @@ def _strftime_now(form: str) -> str:
 
 def _read_config(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SetupError(f"{path}: cannot be read as JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise SetupError(f"{path}: holds JSON of another kind, expected an object")
+    return cast("dict[str, Any]", config)
+
+
+def _read_source(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise SetupError(f"{path}: cannot be read: {error}; expected a template in UTF-8") from error

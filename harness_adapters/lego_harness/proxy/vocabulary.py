@@ -14,7 +14,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from tokenizers import Tokenizer
 
@@ -132,7 +132,11 @@ class Vocabulary:
 def _model_vocab_size(path: Path) -> int:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return 0  # a bare tokenizer directory: its own size is all there is to know
-    size = config.get("vocab_size") or config.get("text_config", {}).get("vocab_size")
-    return size if isinstance(size, int) else 0
+    sizes = (part.get("vocab_size") for part in (_table(config), _table(_table(config).get("text_config"))))
+    return next((size for size in sizes if isinstance(size, int)), 0)
+
+
+def _table(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -104,12 +105,12 @@ def _lines(path: Path) -> list[str]:
     try:
         with opened(path, "rb") as file:
             raw = file.read(MAX_BYTES + 1)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UsageError(f"{path}: cannot be read: {error}; expected a recording (.jsonl)") from error
     if len(raw) > MAX_BYTES:
         raise UsageError(f"{path}: more than {MAX_BYTES} bytes, expected a recording")
     try:
-        return raw.decode().split("\n")
+        return raw.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not text in UTF-8 ({error.reason} at byte {error.start})") from error
 
@@ -191,4 +192,4 @@ def _first(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error) or "nested too deeply"
     found = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return f"{'.'.join(map(str, found['loc']))}: {reason(found)}"
+    return ": ".join(filter(None, (".".join(map(str, found["loc"])), reason(found))))
