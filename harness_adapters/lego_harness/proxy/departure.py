@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import cast
 
 from lego_harness.proxy.conversation import Message, Request
@@ -46,7 +47,7 @@ def departure(match: Match, request: Request, exchanges: Sequence[Exchange]) -> 
     quoted = _summary(match, match.leaf, request, [x for x in exchanges if _may_sum_up(x, request)])
     if quoted is not None:
         return Departure(cause=Cause.COMPACTION, at=match.num_same, quotes=quoted.index)
-    if _is_given_task(request, same_thread):
+    if _is_given_task(request, same_thread, num_known=match.num_same):
         return Departure(cause=Cause.SUB_AGENT, at=match.num_same if match.exchange else 0)
     cause, detail = _by_difference(match, match.leaf, request, _Turns(exchanges))
     return Departure(cause=cause, at=match.num_same, detail=detail)
@@ -58,14 +59,17 @@ def _may_sum_up(exchange: Exchange, request: Request) -> bool:
     return is_beside or exchange.caller.thread == request.caller.thread
 
 
-def _is_given_task(request: Request, exchanges: Sequence[Exchange]) -> bool:
-    """Whether a conversation begins with what a call says, as where a harness names no sub-agents."""
+def _is_given_task(request: Request, exchanges: Sequence[Exchange], *, num_known: int) -> bool:
+    """Whether a conversation begins with what a call says, as where a harness names no sub-agents; with the
+    same task as often as calls gave it."""
     if any(message["role"] == "assistant" for message in request.messages):
         return False
-    tasks = {message["content"].strip() for message in request.messages if message["role"] == "user"}
+    tasks = [message["content"].strip() * (message["role"] == "user") for message in request.messages]
     calls = (call for exchange in exchanges for call in exchange.reply.get("tool_calls", []))
     texts = (text for call in calls for text in _texts(call["function"]["arguments"]))
-    return any(len(text) >= MIN_QUOTE and text in tasks for text in texts)
+    given = [text for text in texts if len(text) >= MIN_QUOTE and text in tasks]
+    begun = sum(x.departure.cause is Cause.SUB_AGENT and x.asked == request.messages for x in exchanges)
+    return any(text in tasks[num_known:] for text in given) or 0 < begun < len(given)
 
 
 def _texts(arguments: object) -> Iterator[str]:
@@ -91,7 +95,8 @@ def _summary(
             continue
         # A policy may sum up in the same words each time; then what quotes them is not new.
         messages = told if line in known and not exchange.is_quoted else new
-        may_be_turn = exchange.index > leaf.index and not exchange.is_quoted
+        is_behind_new = exchange.index > leaf.index or _answers_anew(exchange, request, held)
+        may_be_turn = is_behind_new and not exchange.is_quoted
         if any(_is_around(exchange.reply, line, *one, may_be_turn) for one in messages):
             return exchange
     return None
@@ -100,6 +105,15 @@ def _summary(
 def _is_still_asked(exchange: Exchange, request: Request) -> bool:
     """Whether all that the reply answered is there as it was: what quotes it may be a complaint about it."""
     return request.messages[: len(exchange.asked)] == exchange.asked
+
+
+def _answers_anew(exchange: Exchange, request: Request, held: set[tuple[str, str]]) -> bool:
+    """Whether the reply stands nearer to the beginning than it did, behind a question that is new."""
+    said = exchange.reply["content"].strip()
+    return any(
+        one["role"] == "user" and ("user", one["content"]) not in held and other["content"].strip() == said
+        for one, other in pairwise(request.messages[: len(exchange.asked)])
+    )
 
 
 def _is_around(reply: Message, line: str, message: Message, text: str, may_be_turn: bool) -> bool:

@@ -51,7 +51,9 @@ def final_causes(exchanges: Sequence[Exchange], classes: Sequence[str]) -> list[
     conversation is its start, whatever was asked beside it before."""
     beside = [_is_beside(*both, exchanges) for both in zip(exchanges, classes, strict=True)]
     begun: set[str] = set()
-    first = next((x.caller.thread for x, aside in zip(exchanges, beside, strict=True) if not aside), "")
+    callers = [x.caller for x, aside in zip(exchanges, beside, strict=True) if not aside]
+    own = (caller for caller in callers if not caller.is_sub_agent)
+    first = next((caller.thread for caller in (*own, *callers)), "")
     causes: list[Cause] = []
     for exchange, aside in zip(exchanges, beside, strict=True):
         cause, thread = exchange.departure.cause, exchange.caller.thread

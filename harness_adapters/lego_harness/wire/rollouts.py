@@ -72,9 +72,10 @@ def _names(call: Call) -> list[str]:
 
 
 def _session_of(metadata: dict[str, Any]) -> str:
-    """The session in Claude Code's name for its user: `{"session_id": …}` as text, or `…_session_<id>`."""
+    """`session_id` itself or, in Claude Code's name for its user, `{"session_id": …}` or `…_session_<id>`."""
     user = text_of(metadata.get("user_id"))
-    return text_of((read_object(user) or {}).get("session_id")) or user.partition("_session_")[2]
+    named = text_of({**metadata, **(read_object(user) or {})}.get("session_id"))
+    return named or user.partition("_session_")[2]
 
 
 def _join_by_content(calls: Sequence[Call], named: Sequence[list[str]], families: _Families) -> None:

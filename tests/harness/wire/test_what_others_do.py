@@ -179,6 +179,58 @@ async def test_sub_agents_without_names_are_known_by_the_task_that_a_call_gives(
     assert causes(shown) == ["start", "sub_agent", "sub_agent"]
 
 
+async def test_the_same_task_given_twice_is_two_sub_agents_and_asked_a_third_time_one_of_them_again(
+    outcome_of: Outcome,
+) -> None:
+    tape = Tape()
+    main = Chat(tape)
+    calls = main.message(None, "a", "b")
+    for call in calls["tool_calls"]:
+        call["function"] = {"name": "task", "arguments": json.dumps({"prompt": TASK})}
+    main.post(main.reply(calls))
+    for number in range(3):
+        Chat(tape, system="You are a sub-agent.").turn(f"Seen by number {number}.")
+    shown = await outcome_of(tape)
+    assert causes(shown) == ["start", "sub_agent", "sub_agent", "resampled"]
+    assert shown["sub_agents"] == 2
+
+
+async def test_where_the_recording_begins_does_not_make_a_sub_agent_the_first_conversation(
+    outcome_of: Outcome,
+) -> None:
+    tape = Tape()
+    agent = Claude(tape, task="Look around.", **CLAUDE, x_claude_code_agent_id="one")
+    main = Claude(tape, **CLAUDE)
+    for talk in (agent, main, agent, main):
+        talk.tool_turn()
+    assert causes(await outcome_of(tape)) == ["sub_agent", "start"]
+
+
+async def test_a_summary_of_the_conversation_itself_comes_back_as_a_turn(outcome_of: Outcome) -> None:
+    tape = Tape()
+    main = Chat(tape)
+    main.tool_turn("a")
+    main.say("Sum up.")
+    main.turn(SUMMARY)
+    main.messages[1:] = [{"role": "user", "content": "What did we do?"}, main.messages[-1]]
+    main.say("Go on.")
+    main.turn("Done.")
+    assert forks(await outcome_of(tape)) == [(2, 1, "compaction")]
+
+
+async def test_a_window_of_turns_without_calls_is_no_summary(outcome_of: Outcome) -> None:
+    tape = Tape()
+    main = Chat(tape)
+    main.tools = []
+    for command in "abc":
+        main.turn(f"I run {command} and look.\n```bash\n{command}\n```")
+        main.say(f"output of {command}")
+    del main.messages[2:6]
+    main.turn("Done.")
+    shown = await outcome_of(tape)
+    assert (forks(shown), shown["side_calls"]) == ([(3, 2, "reply_dropped")], {})
+
+
 async def test_a_summary_asked_for_under_another_name_is_a_compaction(outcome_of: Outcome) -> None:
     tape = Tape()
     main = Chat(tape, x_litellm_session_id="main")

@@ -62,8 +62,8 @@ def fold_tools(wire: Any, where: str = "tools", namespace: str = "") -> list[Off
             offers.append(_offer(tool, namespace))
         elif tool.type not in UNASKED:
             raise Refusal(
-                f"{where}.{index}: a tool of type {tool.type[:MAX_NAME]!r} is run by a server; "
-                "only functions, custom tools and namespaces of them are served"
+                f"{where}.{index}: a tool of type {tool.type[:MAX_NAME]!r} is run by a server, or "
+                "called in a form of its own; only functions, custom tools and namespaces of them are served"
             )
     return offers
 
