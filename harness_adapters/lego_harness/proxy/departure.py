@@ -21,21 +21,16 @@ Owns this table. Told from structure, never from a vendor's wording. Decides not
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import cast
+from collections.abc import Sequence
 
 from lego_harness.proxy.conversation import Message, Request
+from lego_harness.proxy.delegation import is_given_task
 from lego_harness.proxy.echo import difference
 from lego_harness.proxy.exchange import Cause, Departure, Exchange
 from lego_harness.proxy.locate import Match, has_grown
 from lego_harness.proxy.strict_json import encode
+from lego_harness.proxy.summaries import summary
 from lego_harness.text import changed, one_line
-
-MIN_QUOTE = 12
-"""Characters; shorter lines may recur by chance."""
-_TAG = re.compile(r"</?[a-zA-Z_]+>")
 
 
 def departure(match: Match, request: Request, exchanges: Sequence[Exchange]) -> Departure:
@@ -44,96 +39,13 @@ def departure(match: Match, request: Request, exchanges: Sequence[Exchange]) -> 
     if match.leaf is None or not same_thread:
         cause = Cause.SUB_AGENT if exchanges else Cause.START
         return Departure(cause=cause, at=match.num_same if match.exchange else 0)
-    quoted = _summary(match, match.leaf, request, [x for x in exchanges if _may_sum_up(x, request)])
+    quoted = summary(match, match.leaf, request, exchanges)
     if quoted is not None:
         return Departure(cause=Cause.COMPACTION, at=match.num_same, quotes=quoted.index)
-    if _is_given_task(request, same_thread, num_known=match.num_same):
+    if is_given_task(request, same_thread, num_known=match.num_same):
         return Departure(cause=Cause.SUB_AGENT, at=match.num_same if match.exchange else 0)
     cause, detail = _by_difference(match, match.leaf, request, _Turns(exchanges))
     return Departure(cause=cause, at=match.num_same, detail=detail)
-
-
-def _may_sum_up(exchange: Exchange, request: Request) -> bool:
-    """Whether it is of the request's conversation, or was asked for beside all conversations that use tools."""
-    is_beside = bool(request.tools) and not exchange.tools and not exchange.caller.is_sub_agent
-    return is_beside or exchange.caller.thread == request.caller.thread
-
-
-def _is_given_task(request: Request, exchanges: Sequence[Exchange], *, num_known: int) -> bool:
-    """Whether a conversation begins with what a call says, as where a harness names no sub-agents; with the
-    same task as often as calls gave it."""
-    if any(message["role"] == "assistant" for message in request.messages):
-        return False
-    tasks = [message["content"].strip() * (message["role"] == "user") for message in request.messages]
-    calls = (call for exchange in exchanges for call in exchange.reply.get("tool_calls", []))
-    texts = (text for call in calls for text in _texts(call["function"]["arguments"]))
-    given = [text for text in texts if len(text) >= MIN_QUOTE and text in tasks]
-    begun = sum(x.departure.cause is Cause.SUB_AGENT and x.asked == request.messages for x in exchanges)
-    return any(text in tasks[num_known:] for text in given) or 0 < begun < len(given)
-
-
-def _texts(arguments: object) -> Iterator[str]:
-    """The texts that a call hands over."""
-    if isinstance(arguments, dict):
-        values = cast("dict[str, object]", arguments).values()
-        yield from (value.strip() for value in values if isinstance(value, str))
-
-
-def _summary(
-    match: Match, leaf: Exchange, request: Request, exchanges: Sequence[Exchange]
-) -> Exchange | None:
-    """The latest text-only reply that the history is begun anew around."""
-    if not request.tools and any(exchange.tools for exchange in exchanges):
-        return None  # a question beside the conversation, which may well show what was said before
-    held = {(message["role"], message["content"]) for message in leaf.asked}
-    told = [(message, _as_line(message["content"])) for message in request.messages]
-    new = [(m, text) for m, text in told[match.num_same :] if (m["role"], m["content"]) not in held]
-    known = {longest_line(exchange.reply) for exchange in exchanges if exchange.is_quoted}
-    for exchange in reversed(exchanges):
-        line = longest_line(exchange.reply)
-        if len(line) < MIN_QUOTE or _is_still_asked(exchange, request):
-            continue
-        # A policy may sum up in the same words each time; then what quotes them is not new.
-        messages = told if line in known and not exchange.is_quoted else new
-        is_behind_new = exchange.index > leaf.index or _answers_anew(exchange, request, held)
-        may_be_turn = is_behind_new and not exchange.is_quoted
-        if any(_is_around(exchange.reply, line, *one, may_be_turn) for one in messages):
-            return exchange
-    return None
-
-
-def _is_still_asked(exchange: Exchange, request: Request) -> bool:
-    """Whether all that the reply answered is there as it was: what quotes it may be a complaint about it."""
-    return request.messages[: len(exchange.asked)] == exchange.asked
-
-
-def _answers_anew(exchange: Exchange, request: Request, held: set[tuple[str, str]]) -> bool:
-    """Whether the reply stands nearer to the beginning than it did, behind a question that is new."""
-    said = exchange.reply["content"].strip()
-    return any(
-        one["role"] == "user" and ("user", one["content"]) not in held and other["content"].strip() == said
-        for one, other in pairwise(request.messages[: len(exchange.asked)])
-    )
-
-
-def _is_around(reply: Message, line: str, message: Message, text: str, may_be_turn: bool) -> bool:
-    """Whether a message, its text as one line, holds the line, or is the reply where that was no turn of the
-    history before."""
-    if message["role"] == "assistant":
-        return may_be_turn and message["content"].strip() == reply["content"].strip()
-    return message["role"] in ("user", "system") and line in text
-
-
-def longest_line(reply: Message) -> str:
-    """What a quotation of the reply would hold; empty for one that calls tools."""
-    if reply.get("tool_calls"):
-        return ""
-    return max(map(_as_line, _TAG.split(reply["content"].replace("\n", "<n>"))), key=len)
-
-
-def _as_line(text: str) -> str:
-    """The text however its lines are wrapped."""
-    return " ".join(text.split())
 
 
 def _by_difference(match: Match, leaf: Exchange, request: Request, turns: _Turns) -> tuple[Cause, str]:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lego_harness.proxy.departure import MIN_QUOTE
 from lego_harness.proxy.exchange import Cause, Exchange
 from lego_harness.proxy.strict_json import read_object
+from lego_harness.proxy.summaries import MIN_QUOTE
 
 COMPACTION, TITLE, PROBE, OTHER = "compaction", "title", "probe", "other"
 IS_TRAINED = {COMPACTION: True, TITLE: False, PROBE: False, OTHER: True}

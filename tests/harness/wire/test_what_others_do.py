@@ -158,7 +158,10 @@ async def test_tools_that_a_search_found_are_named(outcome_of: Outcome) -> None:
 # --- agents and calls beside the conversation ------------------------------------------------------
 
 
-async def test_sub_agents_without_names_are_known_by_the_task_that_a_call_gives(outcome_of: Outcome) -> None:
+@pytest.mark.parametrize("before", ["", f"{REMINDER}\n"])
+async def test_sub_agents_without_names_are_known_by_the_task_that_a_call_gives(
+    outcome_of: Outcome, before: str
+) -> None:
     tape = Tape()
     main = Chat(tape)
     tasks = [f"List the files of part {index}." for index in range(2)]
@@ -167,7 +170,7 @@ async def test_sub_agents_without_names_are_known_by_the_task_that_a_call_gives(
         call["function"] = {"name": "task", "arguments": json.dumps({"prompt": task})}
     main.post(main.reply(calls))
     main.messages.append(calls)
-    agents = [Chat(tape, system="You are a sub-agent.", task=task) for task in tasks]
+    agents = [Chat(tape, system="You are a sub-agent.", task=before + task) for task in tasks]
     for agent in (*agents, *reversed(agents)):
         agent.tool_turn()
     for agent in agents:
