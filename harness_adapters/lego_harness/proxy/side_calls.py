@@ -4,7 +4,8 @@
     compaction   a text that a later history was begun anew around               yes
     title        no tools, shows the task and no turn, says one short line or    no
                  a short JSON object
-    probe        no tools, asks for one token                                    no
+    probe        asks for one token, as others do not, and nothing goes on       no
+                 with it or it has no tools
     other        no tools, while the rollout's conversations offer some          yes
 
 A sub-agent that has no tools at all is a conversation of its own. Owns this table: told from structure once the rollout has ended, never from a vendor's wording.
@@ -36,6 +37,8 @@ def side_calls(exchanges: Sequence[Exchange]) -> list[str]:
             classes.append(COMPACTION)
         elif _lacks_tools(exchange, exchanges):
             classes.append(_kind(exchange, exchanges))
+        elif _is_probe(exchange, exchanges):
+            classes.append(PROBE)
         else:
             classes.append("")
     return classes
@@ -69,7 +72,8 @@ def final_causes(exchanges: Sequence[Exchange], classes: Sequence[str]) -> list[
 
 def _is_beside(exchange: Exchange, side: str, exchanges: Sequence[Exchange]) -> bool:
     """Whether a side call leaves no history behind: it offers no tools, or is a history of its own."""
-    return bool(side) and (_lacks_tools(exchange, exchanges) or exchange.departure.cause in _OWN_HISTORY)
+    is_apart = _lacks_tools(exchange, exchanges) or exchange.departure.cause in _OWN_HISTORY
+    return side == PROBE or (bool(side) and is_apart)
 
 
 def _lacks_tools(exchange: Exchange, exchanges: Sequence[Exchange]) -> bool:
@@ -80,9 +84,19 @@ def _lacks_tools(exchange: Exchange, exchanges: Sequence[Exchange]) -> bool:
 
 
 def _kind(exchange: Exchange, exchanges: Sequence[Exchange]) -> str:
-    if any(exchange.facts.get(limit) == 1 for limit in _LIMITS):
+    if _asks_for_one(exchange):
         return PROBE
     return TITLE if _is_title(exchange, exchanges) else OTHER
+
+
+def _is_probe(exchange: Exchange, exchanges: Sequence[Exchange]) -> bool:
+    """As where a harness keeps a cache warm with the very question that it asks."""
+    is_left = not any(other.parent is exchange for other in exchanges)
+    return is_left and _asks_for_one(exchange) and not all(map(_asks_for_one, exchanges))
+
+
+def _asks_for_one(exchange: Exchange) -> bool:
+    return any(exchange.facts.get(limit) == 1 for limit in _LIMITS)
 
 
 def _is_title(exchange: Exchange, exchanges: Sequence[Exchange]) -> bool:

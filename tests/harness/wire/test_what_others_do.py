@@ -261,6 +261,18 @@ async def test_a_summary_may_be_wrapped_anew(outcome_of: Outcome) -> None:
     assert forks(await outcome_of(tape)) == [(2, 1, "compaction")]
 
 
+async def test_a_question_asked_for_one_token_to_keep_a_cache_warm_is_a_probe(outcome_of: Outcome) -> None:
+    tape = Tape()
+    main = Claude(tape, **CLAUDE)
+    main.post(main.reply(main.message("I"), finish="max_tokens"))
+    tape.lines[-1]["body"]["max_tokens"] = 1
+    main.tool_turn()
+    main.turn("Done.")
+    shown = await outcome_of(tape)
+    assert (causes(shown), shown["forks"]) == (["side_call", "start"], [])
+    assert list(shown["masked"]) == ["side_call:probe"]
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
