@@ -126,16 +126,27 @@ def _have_harness(name: str) -> None:
     "--resume", "run", type=click.Path(path_type=Path), metavar="RUN", help="Continue an interrupted run."
 )
 @click.option("--detach", is_flag=True, help="Return once it has a name; it outlives this terminal.")
+@click.option(
+    "--ray-address",
+    metavar="HOST:PORT",
+    help="On the nodes of a Ray cluster that runs already; auto finds this machine's.",
+)
 def train(
-    recipe: Path | None, overrides: tuple[str, ...], seed: int | None, run: Path | None, detach: bool
+    recipe: Path | None,
+    overrides: tuple[str, ...],
+    seed: int | None,
+    run: Path | None,
+    detach: bool,
+    ray_address: str | None,
 ) -> int:
     """Train by a RECIPE, or go on with a run; a RECIPE beside --resume must be the run's own."""
     settings = [*_settings({"run.seed": seed}), *overrides]
+    where = ["--ray-address", ray_address] if ray_address is not None else []
     if run is not None:
-        return _resume(run, recipe, settings, detach)
+        return _resume(run, recipe, settings, detach, where)
     if recipe is None:
         raise UsageError("lego train got neither RECIPE nor --resume RUN, expected at least one")
-    return _start(recipe, settings, detach)
+    return _start(recipe, settings, detach, where)
 
 
 @lego.command()
@@ -199,15 +210,15 @@ def _settings(chosen: dict[str, Any]) -> list[str]:
     return [f"{key}={value}" for key, value in chosen.items() if value is not None]
 
 
-def _start(recipe: Path, settings: list[str], detach: bool = False) -> int:
+def _start(recipe: Path, settings: list[str], detach: bool = False, where: Sequence[str] = ()) -> int:
     from lego_core.config import load_recipe
 
     load_recipe(recipe, settings)  # a recipe that is wrong is refused at once, by us
     flags = [part for setting in settings for part in ("--set", setting)]
-    return _run(["--recipe", str(recipe), *flags], detach)
+    return _run(["--recipe", str(recipe), *flags, *where], detach)
 
 
-def _resume(run: Path, recipe: Path | None, settings: list[str], detach: bool) -> int:
+def _resume(run: Path, recipe: Path | None, settings: list[str], detach: bool, where: Sequence[str]) -> int:
     from lego_core.config import load_recipe, recipe_changes
     from lego_core.store import RunReader
 
@@ -221,7 +232,7 @@ def _resume(run: Path, recipe: Path | None, settings: list[str], detach: bool) -
             f"{run} keeps the recipe it was started with, and {recipe} differs in {'; '.join(changes)}; "
             "leave RECIPE out, or start a new run with it"
         )
-    return _run(["--resume", str(run)], detach)
+    return _run(["--resume", str(run), *where], detach)
 
 
 def _run(arguments: list[str], detach: bool) -> int:

@@ -1,4 +1,4 @@
-"""The processes of a run: a Ray of its own with engines, trainer and rollout workers.
+"""The processes of a run, on its Ray: engines, trainer and rollout workers.
 
     controller (this process)
       ├── RolloutPool   ──▶ RolloutWorker actors: proxy, harness, sandboxes
@@ -7,8 +7,7 @@
       ├── RayTrainer    ──▶ trainer actor
       └── with `eval.engines` a worker and an engine that only evaluations use
 
-Always starts a new Ray with loopback addresses, random ports and a folder of its own, so that a
-Ray that runs for something else is neither used nor touched. Everything is stopped in reverse when
+Which Ray that is, and where on it each of them goes, is `ray_places.py`'s. Everything is stopped in reverse when
 the context ends. Decides nothing about training.
 """
 
@@ -17,10 +16,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
-import signal
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +28,7 @@ from lego_core.inference.pool import EnginePool
 from lego_core.inference.probe import ProbedEngines
 from lego_core.inference.ray_engine import RayEngine, start_engine
 from lego_core.rank_fit import gpu_share
+from lego_core.ray_places import Joining, Places, open_ray
 from lego_core.rollouts.worker import RolloutWorker, WorkerConfig
 from lego_core.together import together
 from lego_core.training.ray_trainer import RayTrainer, start_trainer
@@ -42,18 +40,12 @@ from lego_harness.types import Trajectory
 
 log = logging.getLogger(__name__)
 
-OBJECT_STORE_BYTES = 512 * 2**20
 CLOSE_TIMEOUT_S = 20.0
 AROUND_ROLLOUT_S = 1800.0
 """For what has no limit in the recipe: pulling an image, making sandboxes, exporting. The slowest of
 the paper's 3,699 rollouts spent about 1,200 s on it (Table 4)."""
 TRAINER_THREADS = 1
 """On a CPU: two threads spend more on waiting for each other than a tiny model's step takes."""
-RAY_ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    # Loopback only and gone with the run; sandboxes have no network to reach it.
-    "RAY_AUTH_MODE": "disabled",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +56,10 @@ class Cluster:
     trainer: RayTrainer
     engines: ProbedEngines
     evaluation: Evaluation | None
+    weights: Path
+    """Folder in which the trainer leaves weights for the engines; on tmpfs where there is one."""
+    by_node: Mapping[str, Mapping[str, int]]
+    """See `Places`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,16 +105,23 @@ async def _rollout(worker: Any, spec: RolloutSpec) -> Trajectory:
 
 @asynccontextmanager
 async def open_cluster(
-    recipe: Recipe, model_dir: Path, *, engine_kind: str, label: str, scratch: Path
+    recipe: Recipe,
+    model_dir: Path,
+    *,
+    engine_kind: str,
+    label: str,
+    scratch: Path,
+    joining: Joining | None = None,
 ) -> AsyncIterator[Cluster]:
     """Everything a controller needs, started and proven; raises InfrastructureError."""
     names = [f"engine {i + 1} of {recipe.engine.replicas}" for i in range(recipe.engine.replicas)]
     names += ["the evaluation engine"] * recipe.eval.engines
     async with AsyncExitStack() as stack:
-        gpus = gpu_share(recipe, stack.enter_context(_ray(scratch)))
+        places = await stack.enter_async_context(open_ray(recipe, scratch, joining))
+        gpus = gpu_share(recipe, places.num_gpus)
         starting: list[Coroutine[Any, Any, Any]] = [
-            _trainer(stack, recipe, model_dir, gpus),
-            *(_engine(stack, recipe, model_dir, engine_kind, name, scratch, gpus) for name in names),
+            _trainer(stack, recipe, model_dir, gpus, places),
+            *(_engine(stack, recipe, model_dir, engine_kind, name, gpus, places) for name in names),
         ]
         trainer, *engines = await together(starting)
         config = WorkerConfig(
@@ -130,20 +133,22 @@ async def open_cluster(
             template_options=recipe.model.template_options,
             label=label,
             integrity=recipe.rollout.integrity,
-            scratch=scratch,
+            scratch=places.scratch,
         )
         pool = EnginePool(engines=tuple(engines[: recipe.engine.replicas]))
-        rollouts = await _workers(stack, recipe, config, pool, recipe.rollout.num_workers)
+        rollouts = await _workers(stack, recipe, config, pool, recipe.rollout.num_workers, places)
         evaluation = None
         if recipe.eval.engines:
             evaluation = Evaluation(
-                rollouts=await _workers(stack, recipe, config, engines[-1], 1), engine=engines[-1]
+                rollouts=await _workers(stack, recipe, config, engines[-1], 1, places), engine=engines[-1]
             )
         yield Cluster(
             rollouts=rollouts,
             trainer=trainer,
             engines=_probed(pool, recipe, model_dir, trainer),
             evaluation=evaluation,
+            weights=places.shared,
+            by_node=places.by_node,
         )
 
 
@@ -158,53 +163,28 @@ def _probed(pool: EnginePool, recipe: Recipe, model_dir: Path, trainer: RayTrain
     )
 
 
-@contextmanager
-def _signals_stay_ours() -> Iterator[None]:
-    """Ray's core ends the process that starts it with SIGABRT on a SIGTERM: nothing would be put away."""
-    ours = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in ours.items():
-            signal.signal(number, handler)
-            signal.siginterrupt(number, False)  # as asyncio has it
-
-
-@contextmanager
-def _ray(scratch: Path) -> Iterator[int]:
-    """A Ray; the GPUs that it hands out."""
-    os.environ.update(RAY_ENVIRONMENT)
-    import ray
-
-    try:
-        with _signals_stay_ours():
-            ray.init(
-                address="local",
-                include_dashboard=False,
-                log_to_driver=False,
-                object_store_memory=OBJECT_STORE_BYTES,
-                _node_ip_address="127.0.0.1",
-                _temp_dir=str(scratch / "ray"),
-            )
-    except Exception as error:
-        raise InfrastructureError(f"Ray did not start: {error}; its logs were in {scratch}") from error
-    try:
-        yield int(ray.cluster_resources().get("GPU", 0))
-    finally:
-        ray.shutdown()
-
-
 async def _engine(
-    stack: AsyncExitStack, recipe: Recipe, model_dir: Path, kind: str, name: str, scratch: Path, gpus: float
+    stack: AsyncExitStack, recipe: Recipe, model_dir: Path, kind: str, name: str, gpus: float, places: Places
 ) -> RayEngine:
     spec = EngineSpec(model_dir=model_dir, config=recipe.engine, routes=recipe.train.routing_replay)
     cuts = recipe.rollout.max_staleness  # versions that are published while a step's rollouts may run
-    engine = await start_engine(spec, kind=kind, num_gpus=gpus, name=name, max_cuts=cuts, scratch=scratch)
+    engine = await start_engine(
+        spec,
+        kind=kind,
+        num_gpus=gpus,
+        name=name,
+        max_cuts=cuts,
+        shared=places.shared,
+        scratch=places.scratch,
+        place=places.engines,
+    )
     stack.push_async_callback(engine.close)
     return engine
 
 
-async def _trainer(stack: AsyncExitStack, recipe: Recipe, model_dir: Path, gpus: float) -> RayTrainer:
+async def _trainer(
+    stack: AsyncExitStack, recipe: Recipe, model_dir: Path, gpus: float, places: Places
+) -> RayTrainer:
     spec = TrainerSpec(
         model_dir=model_dir,
         config=recipe.train,
@@ -214,17 +194,17 @@ async def _trainer(stack: AsyncExitStack, recipe: Recipe, model_dir: Path, gpus:
         max_tokens=recipe.rollout.max_tokens,
         changes_in=recipe.engine.dtype if recipe.engine.weight_sync == "delta" else None,
     )
-    trainer = await start_trainer(spec, num_gpus=gpus)
+    trainer = await start_trainer(spec, num_gpus=gpus, place=places.ranks)
     stack.callback(trainer.close)
     return trainer
 
 
 async def _workers(
-    stack: AsyncExitStack, recipe: Recipe, config: WorkerConfig, engine: Engine, count: int
+    stack: AsyncExitStack, recipe: Recipe, config: WorkerConfig, engine: Engine, count: int, places: Places
 ) -> RolloutPool:
     import ray
 
-    actor = ray.remote(RolloutWorker).options(num_cpus=0, max_concurrency=1024)
+    actor = ray.remote(RolloutWorker).options(**{"num_cpus": 0, **places.workers}, max_concurrency=1024)
     workers = [actor.remote(engine, config) for _ in range(count)]
     for worker in workers:
         stack.push_async_callback(_close_worker, worker)

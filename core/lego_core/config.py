@@ -41,8 +41,13 @@ class RunConfig(Section):
     seed: int = Field(default=0, ge=0, lt=2**31)
 
 
+BUILT_POLICIES = ("tiny", "smollm2")
+"""What `model.path` may name instead of a checkpoint folder: built on the spot, for the recipe's harness."""
+
+
 class ModelConfig(Section):
-    """`path = "tiny"` builds the tiny policy for the recipe's harness; else a checkpoint folder."""
+    """`path = "tiny"` builds the tiny policy for the recipe's harness, "smollm2" a small language model; else a
+    checkpoint folder."""
 
     path: str = "tiny"
     template_options: dict[str, bool | int | float | str] = {}

@@ -101,7 +101,7 @@ class Controller:
     writer: RunWriter
     quarantine: RunQuarantine
     weights: Path
-    """Where the trainer leaves weights for the engines; on tmpfs where there is one."""
+    """Folder in which the trainer leaves weights for the engines; on tmpfs where there is one."""
 
     async def run(self, progress: Progress) -> None:
         """Train every uncommitted step, with held-out evaluations around them."""
@@ -187,10 +187,14 @@ class Controller:
 
     async def _publish(self, version: int) -> None:
         """Nothing is recorded meanwhile. It waits for no rollout, and where it fails the run ends."""
-        await self.trainer.export(self.weights)
+        weights = (
+            self.weights / f"weights-{version}"
+        )  # a network's file system may show an old file by a known name
+        await self.trainer.export(weights)
         self.rollouts.proven.clear()
-        await self.engine.publish(self.weights, version)
+        await self.engine.publish(weights, version)
         self.rollouts.proven.set()
+        weights.unlink(missing_ok=True)
 
     async def _collect(self, step: int) -> Groups:
         """The groups of a step, once all of its rollouts have ended and are stored."""

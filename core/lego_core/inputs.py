@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from lego_core.config import Recipe
+from lego_core.config import BUILT_POLICIES, Recipe
 from lego_core.tiny.script import SCRIPTS
 from lego_harness.errors import SetupError, UsageError
 from lego_harness.proxy.render import Renderer
@@ -31,7 +31,7 @@ async def prepare_tasks(
 ) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
     """Train and held-out tasks of the recipe, every one proven; a generated pool is written to
     `folder`. Raises UsageError."""
-    pool = load_pool(_generated(recipe, folder) if recipe.tasks.pool == "synth" else Path(recipe.tasks.pool))
+    pool = load_pool(_generated(recipe, folder) if recipe.tasks.pool == "synth" else _here(recipe.tasks.pool))
     train = _take([t for t in pool if t.split == "train"], recipe.tasks.num_train, "train")
     heldout = _take([t for t in pool if t.split == "heldout"], recipe.tasks.num_heldout, "heldout")
     failed = [p for p in await prove((*train, *heldout), backend) if not p.holds]
@@ -41,6 +41,11 @@ async def prepare_tasks(
             f"{failed[0].reason}; repair them or take them out of the pool"
         )
     return train, heldout
+
+
+def _here(path: str) -> Path:
+    """As this process understands it: others start in other folders."""
+    return Path(path).absolute()
 
 
 def _generated(recipe: Recipe, folder: Path) -> Path:
@@ -66,18 +71,23 @@ def _take(tasks: Sequence[Task], count: int, split: str) -> tuple[Task, ...]:
 
 
 async def prepare_model(recipe: Recipe) -> Path:
-    """Checkpoint folder of the starting policy; builds the tiny one where the recipe asks for it."""
-    if recipe.model.path != "tiny":
-        return _checkpoint(Path(recipe.model.path), recipe)
+    """Checkpoint folder of the starting policy; builds one of ours where the recipe asks for it."""
+    name = recipe.model.path
+    if name not in BUILT_POLICIES:
+        return _checkpoint(_here(name), recipe)
     if recipe.harness.name not in SCRIPTS:
         raise UsageError(
-            f"there is no tiny policy for {recipe.harness.name}, only for {', '.join(SCRIPTS)}; "
+            f"there is no {name} policy for {recipe.harness.name}, only for {', '.join(SCRIPTS)}; "
             "set model.path to a checkpoint folder"
         )
     if recipe.model.template_options:
-        raise UsageError("model.template_options: the tiny policy's chat template has none, expected none")
-    # A process of its own: warming up takes a gigabyte, which this one would keep for the whole run.
-    program = [sys.executable, "-m", "lego_core.tiny"]
+        raise UsageError(f"model.template_options: the {name} policy's chat template has none, expected none")
+    if name == "smollm2":
+        from lego_core.smollm2 import find_weights  # its libraries take a second
+
+        find_weights()
+    # A process of its own: warming up takes gigabytes, which this one would keep for the whole run.
+    program = [sys.executable, "-m", f"lego_core.{name}"]
     arguments = ["--harness", recipe.harness.name, "--sandbox", recipe.sandbox.backend]
     process = await asyncio.create_subprocess_exec(
         *program, *arguments, "--seed", str(recipe.run.seed), stdout=asyncio.subprocess.PIPE
@@ -89,7 +99,7 @@ async def prepare_model(recipe: Recipe) -> Path:
             process.kill()
     if process.returncode:
         raise SetupError(
-            f"the tiny policy was not built: its builder ended with {process.returncode}; see the log"
+            f"the {name} policy was not built: its builder ended with {process.returncode}; see the log"
         )
     return Path(output.decode().split("\n")[-2])
 

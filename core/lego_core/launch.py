@@ -26,6 +26,7 @@ from lego_core.inference.choose import pick_engine
 from lego_core.inputs import prepare_model, prepare_tasks
 from lego_core.leftovers import end_leftovers, mark_this_launch
 from lego_core.rank_fit import gpu_share, require_ranks, visible_gpus
+from lego_core.ray_places import Joining, require_cluster
 from lego_core.resume import find_progress, require_same_order
 from lego_core.rollouts.recorded import RecordedRollouts, group_attempts, open_gate
 from lego_core.rollouts.source import RolloutSource
@@ -37,6 +38,7 @@ from lego_harness.errors import LegoError, UsageError
 from lego_harness.registry import get_adapter
 from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.sandbox.choose import choose_backend
+from lego_harness.types import Task
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,27 +60,29 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--recipe", type=Path, help="TOML file; with --resume the run's own recipe is used")
     parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="SECTION.KEY=VALUE")
     parser.add_argument("--resume", type=Path, metavar="RUN")
+    parser.add_argument("--ray-address", metavar="HOST:PORT", help="a Ray cluster that runs already")
     return parser
 
 
 async def _main(arguments: argparse.Namespace) -> None:
     _cancel_on_signals()
     end_leftovers()
-    recipe = _recipe(arguments)
-    gpu_share(recipe, visible_gpus())
+    recipe, address = _recipe(arguments), arguments.ray_address
+    if address is not None:
+        require_cluster(address)
+    else:
+        gpu_share(recipe, visible_gpus())
     backend = choose_backend(recipe.sandbox.backend)
     await backend.check()
     await get_adapter(recipe.harness.name, recipe.harness.options).check()
     engine_kind = _engine_kind()
-    writer = (
-        RunWriter.resume(arguments.resume)
-        if arguments.resume
-        else RunWriter.create(Path(recipe.run.runs_dir), recipe)
-    )
+    place = arguments.resume or Path(recipe.run.runs_dir)
+    place = place if address is None else place.absolute()  # other nodes' processes start elsewhere
+    writer = RunWriter.resume(place) if arguments.resume else RunWriter.create(place, recipe)
     sys.stdout.write(f"run: {writer.layout.root}\n")
     _print_to(writer.layout.log)
     with writer:
-        await _run(recipe, writer, backend, engine_kind)
+        await _run(recipe, writer, backend, engine_kind, address)
 
 
 def _recipe(arguments: argparse.Namespace) -> Recipe:
@@ -91,7 +95,9 @@ def _recipe(arguments: argparse.Namespace) -> Recipe:
     return RunReader(arguments.resume).recipe()
 
 
-async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend, engine_kind: str) -> None:
+async def _run(
+    recipe: Recipe, writer: RunWriter, backend: SandboxBackend, engine_kind: str, address: str | None
+) -> None:
     progress = find_progress(writer.layout.root)
     async with AsyncExitStack() as stack:
         scratch = stack.enter_context(mark_this_launch())
@@ -103,12 +109,21 @@ async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend, engin
             require_same_order(progress.checkpoint, source.order(progress.committed))
         writer.event("stage", stage="policy", step=progress.committed)
         model_dir = await prepare_model(recipe)
-        require_ranks(recipe.train, read_config(model_dir), visible_gpus())
+        require_ranks(recipe.train, read_config(model_dir), visible_gpus() if address is None else 0)
         writer.event("stage", stage="engine", step=progress.committed)
         label = writer.layout.root.name
         cluster = await stack.enter_async_context(
-            open_cluster(recipe, model_dir, engine_kind=engine_kind, label=label, scratch=scratch)
+            open_cluster(
+                recipe,
+                model_dir,
+                engine_kind=engine_kind,
+                label=label,
+                scratch=scratch,
+                joining=_joining(address, writer, model_dir, (*train, *heldout)),
+            )
         )
+        if cluster.by_node:
+            writer.event("placed", nodes=cluster.by_node)
         if progress.checkpoint is not None:
             await cluster.trainer.load_checkpoint(progress.checkpoint)
         stored = group_attempts(progress.stored)
@@ -122,9 +137,19 @@ async def _run(recipe: Recipe, writer: RunWriter, backend: SandboxBackend, engin
             evaluator=_evaluator(recipe, source, rollouts, writer, cluster.evaluation),
             writer=writer,
             quarantine=quarantine,
-            weights=scratch / "weights",
+            weights=cluster.weights,
         )
         await controller.run(progress)
+
+
+def _joining(
+    address: str | None, writer: RunWriter, model_dir: Path, tasks: Sequence[Task]
+) -> Joining | None:
+    """What the nodes of a cluster must see; None for a Ray of the run's own."""
+    if address is None:
+        return None
+    needed = [model_dir / "config.json", *(task.path for task in tasks)]
+    return Joining(address=address, shared=writer.layout.exchange, needed=needed)
 
 
 def _evaluator(

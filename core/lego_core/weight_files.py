@@ -31,11 +31,14 @@ _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 def write_weights(
     tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write one safetensors file; it appears whole or not at all."""
+    """Write one safetensors file; it appears whole or not at all. Raises OSError, of which the library makes an
+    error of its own."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         save_file(dict(tensors), partial, metadata={"format": "pt", **(metadata or {})})
         partial.replace(path)
+    except SafetensorError as error:
+        raise OSError(f"{path}: {error}") from error
     finally:
         partial.unlink(missing_ok=True)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from lego_core import cluster
 from lego_core.cluster import open_cluster
 from lego_core.launch import main
 from lego_core.rank_fit import gpu_share
+from lego_core.ray_places import Places
 from lego_harness.errors import EngineError, UsageError
 from tests.support.runs import recipe
 
@@ -65,11 +66,11 @@ async def test_what_ray_is_asked_for_is_what_was_counted(
     """And an engine is told how many publishes a call may live through."""
     asked: list[tuple[str, float]] = []
 
-    @contextmanager
-    def six_gpus(_: Path) -> Iterator[int]:
-        yield 6
+    @asynccontextmanager
+    async def six_gpus(*_: Any) -> AsyncIterator[Places]:
+        yield Places(num_gpus=6, shared=tmp_path, scratch=tmp_path)
 
-    async def start_trainer(_: Any, *, num_gpus: float) -> None:
+    async def start_trainer(_: Any, *, num_gpus: float, **__: Any) -> None:
         asked.append(("the trainer", num_gpus))
         raise EngineError("enough")
 
@@ -78,7 +79,7 @@ async def test_what_ray_is_asked_for_is_what_was_counted(
         asked.append((name, num_gpus))
         raise EngineError("enough")
 
-    monkeypatch.setattr(cluster, "_ray", six_gpus)
+    monkeypatch.setattr(cluster, "open_ray", six_gpus)
     monkeypatch.setattr(cluster, "start_trainer", start_trainer)
     monkeypatch.setattr(cluster, "start_engine", start_engine)
     wanted = recipe(

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 from lego_control.validate.base import Ground
+from lego_core.config import BUILT_POLICIES
 
 
 def model_dir(ground: Ground) -> Path | None:
-    """The checkpoint folder; for the tiny policy the one the core's proofs have built, else None."""
-    if ground.recipe.model.path != "tiny":
+    """The checkpoint folder; for a policy that is built the one the core's proofs have built, else None."""
+    if ground.recipe.model.path not in BUILT_POLICIES:
         return Path(ground.recipe.model.path)
     marker = ground.scratch / "model_dir"
     return Path(marker.read_text()) if marker.exists() else None

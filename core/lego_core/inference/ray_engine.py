@@ -13,9 +13,10 @@ import contextlib
 import shutil
 import tempfile
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import ray
@@ -130,19 +131,25 @@ async def start_engine(
     name: str = "the engine",
     max_restarts: int = MAX_RESTARTS,
     max_cuts: int = 0,
+    shared: Path | None = None,
     scratch: Path | None = None,
+    place: Mapping[str, Any] = MappingProxyType({}),
 ) -> RayEngine:
     """Start an engine actor on the running Ray and wait until it is proven; raises EngineError.
 
-    With `num_gpus` = 0 it sees every GPU there is. Its folder is made in `scratch`, whose path is short, since unix sockets lie in it.
+    With `num_gpus` = 0 it sees every GPU there is. Its folder is made in `shared`, which the node that it runs on
+    sees; where that is also the `scratch` of its node, whose path is short since unix sockets lie in it, it keeps
+    all its files there. `place` are options of Ray's that say where it goes.
     """
-    folder = Path(tempfile.mkdtemp(prefix="lego-engine-", dir=scratch))
+    folder = Path(tempfile.mkdtemp(prefix="lego-engine-", dir=shared))
+    own = {"TMPDIR": str(folder)} if shared == scratch else {}
     options = {
         "num_cpus": num_cpus,
         "num_gpus": num_gpus,
         "max_concurrency": 1024,
         "max_restarts": max_restarts,
-        "runtime_env": {"env_vars": environment(spec.num_threads) | {"TMPDIR": str(folder)}},
+        "runtime_env": {"env_vars": environment(spec.num_threads) | own},
+        **place,
     }
     classes = {"vllm": VllmEngine, "torch": TorchEngine}
     actor_class: Any = ray.remote(EngineActor)

@@ -8,6 +8,7 @@
             index.jsonl       IndexEntry a line, written after its frame
         checkpoints/00012/    the trainer's
         run.log               the core's own log
+        exchange/             what processes on several nodes hand each other; only while they run
         control/              what people asked of the run, a file each: mailbox.py
         writer.lock           locked while somebody writes
 
@@ -117,6 +118,10 @@ class RunLayout:
     @property
     def log(self) -> Path:
         return self.root / "run.log"
+
+    @property
+    def exchange(self) -> Path:
+        return self.root / "exchange"
 
     @property
     def labels(self) -> Path:

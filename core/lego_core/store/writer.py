@@ -65,7 +65,7 @@ class RunWriter:
             format=FORMAT,
             created=created.isoformat(timespec="microseconds"),
             recipe=recipe.model_dump(mode="json"),
-            versions=_versions(),
+            versions=versions(),
         )
         try:
             lock = _acquire(layout)
@@ -212,7 +212,8 @@ def _acquire(layout: RunLayout) -> int:
     return lock
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Of Python and of what a run depends on, as far as it is installed."""
     found = {"python": platform.python_version()}
     for name in _NAMED_VERSIONS:
         try:

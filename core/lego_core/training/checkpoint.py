@@ -13,6 +13,7 @@ any kill, DIR either does not exist or loads to exactly what was saved, on as ma
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -84,7 +85,7 @@ def begin_checkpoint(
     weights = whole_weights(model, ranks)
     shards = FileSystemWriter(partial / SHARDS)
     entries = shards.stage(optimizer_entries(model, optimizer, ranks))
-    random, shape = torch.get_rng_state(), shape_of(model)
+    random, shape = _random_state(), shape_of(model)
 
     def write() -> None:
         try:
@@ -92,7 +93,7 @@ def begin_checkpoint(
             if ranks.rank == 0:
                 _copy_files(model_dir, partial)
                 write_weights(weights, partial / "model.safetensors")
-                torch.save({"rng": random}, partial / "random.pt")
+                (partial / "random.pt").write_bytes(random)
                 (partial / "shape.json").write_text(json.dumps(shape))
                 (partial / "state.json").write_text(json.dumps(state, allow_nan=False))
                 _commit(partial, directory)
@@ -103,6 +104,13 @@ def begin_checkpoint(
             ) from error
 
     return Writing(write)
+
+
+def _random_state() -> bytes:
+    """Whole, since torch does not say of a file that the disk refused it."""
+    file = io.BytesIO()
+    torch.save({"rng": torch.get_rng_state()}, file)
+    return file.getvalue()
 
 
 def _write_shards(entries: dict[str, Any], shards: FileSystemWriter, ranks: Ranks) -> None:

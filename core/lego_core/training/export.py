@@ -80,7 +80,9 @@ def export_checkpoint(checkpoint: Path, out: Path, *, card: str) -> None:
 def _write_weights(source: Path, target: Path, config: dict[str, Any]) -> None:
     import torch
     from safetensors import SafetensorError
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import load_file
+
+    from lego_core.weight_files import write_weights
 
     name = config.get("dtype") or config.get("torch_dtype") or "float32"
     dtype = getattr(torch, str(name))
@@ -91,7 +93,7 @@ def _write_weights(source: Path, target: Path, config: dict[str, Any]) -> None:
         }
     except SafetensorError as error:
         raise ValueError(f"{source} is no whole safetensors file: {error}") from error
-    save_file(tensors, target, metadata={"format": "pt"})
+    write_weights(tensors, target)
 
 
 def _card(run: Path, checkpoint: Path) -> str:

@@ -7,9 +7,10 @@ naming why; its calls run one at a time, in order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -105,12 +106,16 @@ def environment(num_threads: int) -> dict[str, str]:
 
 
 async def start_trainer(
-    spec: TrainerSpec, *, num_cpus: float = 0, num_gpus: float | None = None
+    spec: TrainerSpec,
+    *,
+    num_cpus: float = 0,
+    num_gpus: float | None = None,
+    place: Mapping[str, Any] = MappingProxyType({}),
 ) -> RayTrainer:
     """Start an actor for each rank on the running Ray and wait until the model is loaded. `num_gpus` is each
-    rank's; None: as `make_ranks` says."""
+    rank's; None: as `make_ranks` says. `place` are options of Ray's that say where they go."""
     variables = {"env_vars": environment(spec.num_threads)}
-    options: dict[str, Any] = {"num_cpus": num_cpus, "runtime_env": variables}
+    options: dict[str, Any] = {"num_cpus": num_cpus, "runtime_env": variables, **place}
     if num_gpus is not None:
         options["num_gpus"] = num_gpus
     ranks = make_ranks(spec.config.num_ranks, options)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import pickle
+import resource
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -142,6 +144,28 @@ def test_a_full_disk_leaves_nothing_behind_and_says_so(model_dir, tmp_path, monk
     with pytest.raises(CheckpointError, match=r"could not be written.*No space left.*free some space"):
         trained.save_checkpoint(tmp_path / "c", {})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("trained", [False, True], ids=["weights", "optimizer"])
+def test_whichever_library_the_disk_refuses_it_is_the_same_error(model_dir, tmp_path, trained):
+    """Each calls it otherwise: safetensors and torch have errors of their own."""
+    policy = trainer(model_dir)
+    if trained:
+        policy.train_step(batch(1))
+    with largest_file(1000), pytest.raises(CheckpointError, match=r"could not be written.*free some space"):
+        policy.save_checkpoint(tmp_path / "c", {})
+    assert list(tmp_path.iterdir()) == []
+    policy.save_checkpoint(tmp_path / "c", {})
+
+
+@contextmanager
+def largest_file(num_bytes):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 KILLED = """

@@ -6,15 +6,16 @@ import os
 from pathlib import Path
 
 from lego_control.validate.base import Broken, Ground
+from lego_core.config import BUILT_POLICIES
 
 
 def run(ground: Ground) -> str:
     recipe = ground.recipe
     for key, value, standing_for in (
-        ("model.path", recipe.model.path, "tiny"),
-        ("tasks.pool", recipe.tasks.pool, "synth"),
+        ("model.path", recipe.model.path, BUILT_POLICIES),
+        ("tasks.pool", recipe.tasks.pool, ("synth",)),
     ):
-        if value != standing_for and not Path(value).is_dir():
+        if value not in standing_for and not Path(value).is_dir():
             raise Broken(f"{key} {value}: there is no such folder", f"set {key} to a folder that exists")
     runs = Path(recipe.run.runs_dir)
     nearest = next(folder for folder in (runs, *runs.absolute().parents) if folder.exists())
