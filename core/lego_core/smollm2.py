@@ -73,6 +73,7 @@ WARMUP = WarmupConfig(
     operator_margin=0.6,
 )
 MIN_VALID, SOLVE_RATES, NUM_MEASURED = 0.75, (0.05, 0.9), 16
+_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 _NAMES = {
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
@@ -176,8 +177,9 @@ def read_dense(reader: Any, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausa
     tensors["model.norm.weight"] = read.pop("output_norm.weight")
     for name, tensor in read.items():
         _, layer, part, _ = name.split(".")
-        tensors[f"model.layers.{layer}.{_NAMES[part]}.weight"] = _unpermuted(part, tensor)
-    model = LlamaForCausalLM(LlamaConfig(**SHAPE, **_ids(tokenizer))).float()
+        tensors[f"model.layers.{layer}.{_NAMES[part]}.weight"] = unpermuted(part, tensor)
+    ids = {key: getattr(tokenizer, key) for key in _IDS}
+    model = LlamaForCausalLM(LlamaConfig(**SHAPE, vocab_size=len(tokenizer), **ids)).float()
     missing, surplus = model.load_state_dict(tensors, strict=False)
     if surplus or set(missing) - {"lm_head.weight"}:
         raise SetupError(f"{FILE} is not the model it was: {missing} are missing, {surplus} too many")
@@ -191,8 +193,8 @@ def _new_rows(embedding: Tensor, tokenizer: PreTrainedTokenizerFast) -> Tensor:
     return torch.stack([embedding[bare.encode(text, add_special_tokens=False).ids].mean(0) for text in added])
 
 
-def _unpermuted(part: str, tensor: Tensor) -> Tensor:
-    """llama.cpp interleaves the halves that a rotary position turns; transformers has them behind each other."""
+def unpermuted(part: str, tensor: Tensor) -> Tensor:
+    """As transformers has it: llama.cpp interleaves the two halves that a rotary position turns."""
     if part not in ("attn_q", "attn_k"):
         return tensor
     half = SHAPE["hidden_size"] // SHAPE["num_attention_heads"] // 2
@@ -203,12 +205,9 @@ def _unpermuted(part: str, tensor: Tensor) -> Tensor:
 def upcycled(dense: LlamaForCausalLM, *, seed: int) -> MixtralForCausalLM:
     """Sparse upcycling (Komatsuzaki et al. 2022, arXiv:2212.05055): each expert is the layer's MLP, here with a little
     noise of its own; the weights of a token's experts sum to 1, so it says what the dense model says, nearly."""
-    ids = {
-        key: getattr(dense.config, key)
-        for key in ("vocab_size", "bos_token_id", "eos_token_id", "pad_token_id")
-    }
+    same = {key: getattr(dense.config, key) for key in (*SHAPE, "vocab_size", *_IDS)}
     config = MixtralConfig(
-        **SHAPE, **ids, num_local_experts=NUM_EXPERTS, num_experts_per_tok=PER_TOKEN, router_aux_loss_coef=0.0
+        **same, num_local_experts=NUM_EXPERTS, num_experts_per_tok=PER_TOKEN, router_aux_loss_coef=0.0
     )
     noise = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng():
@@ -225,15 +224,6 @@ def upcycled(dense: LlamaForCausalLM, *, seed: int) -> MixtralForCausalLM:
             step = torch.randn(fused.shape, generator=noise) * matrix.std() * NOISE
             fused.copy_(matrix + step)
     return sparse
-
-
-def _ids(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
-    return {
-        "vocab_size": len(tokenizer),
-        "bos_token_id": None,
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-    }
 
 
 def _cache() -> Path:

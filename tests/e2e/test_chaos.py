@@ -6,12 +6,16 @@ import os
 import random
 import signal
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from lego_core.rollouts.source import RolloutSource
+from lego_core.batching.samples import make_batch
+from lego_core.rollouts.source import GroupSpec, RolloutSource
 from lego_core.store import RunReader
+from lego_core.store.layout import IndexEntry
+from lego_core.types import RolloutGroup
 from lego_harness.tasks.folder import load_pool
 from tests.e2e.test_interrupted_run import TRAJECTORIES, num_lines, run_dir, start, wait_for
 from tests.support.processes import command, descendants
@@ -45,7 +49,7 @@ def test_a_run_whose_parts_are_killed_trains_every_rollout_once(tmp_path: Path) 
         program = start(arguments, tmp_path)
         try:
             wait_for(program, tmp_path, TRAJECTORIES, random.randint(1, 40))
-            killed.update(_kill_one(program.pid))
+            killed.update(_kill_one(program.pid, killed))
         except AssertionError:  # it ended by itself meanwhile; how, is seen below
             pass
         _, stderr = program.communicate()
@@ -54,21 +58,23 @@ def test_a_run_whose_parts_are_killed_trains_every_rollout_once(tmp_path: Path) 
         if program.returncode == 0:
             break
         arguments = ["train", "--resume", str(run_dir(tmp_path))]
-    assert len(killed) >= 4, f"too few kinds of parts were killed to say anything: {killed}"
+    assert killed.keys() == PARTS.keys(), f"not every kind of part was killed: {killed}"
     _assert_accounts(RunReader(run_dir(tmp_path)))
 
 
-def _kill_one(pid: int) -> list[str]:
+def _kill_one(pid: int, killed: Counter[str]) -> list[str]:
+    """One of the parts that were killed least, of those there are at the moment."""
     family = descendants(pid)
-    part = random.choice(list(PARTS))
-    victims = [child for child in family if PARTS[part] in command(child)]
-    for victim in victims[:1]:
-        os.kill(victim, signal.SIGKILL)
-    return [part] if victims else []
+    for part in sorted(PARTS, key=lambda part: (killed[part], random.random())):
+        for victim in [child for child in family if PARTS[part] in command(child)][:1]:
+            os.kill(victim, signal.SIGKILL)
+            return [part]
+    return []
 
 
 def _assert_accounts(reader: RunReader) -> None:
-    """Every rollout the source asks for is there, and in the account of its step, and trained at most once."""
+    """Every rollout the source asks for is there, and in the account of its step, and trained at most once: each
+    step's account is what a run that was left alone would have drawn up over the same trajectories."""
     recipe = reader.recipe()
     pool = load_pool(reader.layout.root / "tasks")
     train = [task for task in pool if task.split == "train"][: recipe.tasks.num_train]
@@ -81,6 +87,19 @@ def _assert_accounts(reader: RunReader) -> None:
         assert {entry.id.partition("~")[0] for entry in entries} == wanted
         assert record.sampled == sum(entry.sampled for entry in entries)
         assert record.sampled == record.trained + sum(record.masked.values())
+        batch = make_batch([*_groups(reader, source.step(record.step), entries)], advantage_std=True)
+        for name in ("sampled", "trained", "masked", "dropped", "zero_variance_groups"):
+            assert getattr(record, name) == getattr(batch, name), (record.step, name)
+        assert set(record.trained_rollouts) == {sample.rollout_id for sample in batch.samples}
     trained = Counter(rollout for record in reader.steps() for rollout in record.trained_rollouts)
     assert set(trained.values()) <= {1}
     assert num_lines(reader.layout.root.parents[1], TRAJECTORIES) == len(index)
+
+
+def _groups(
+    reader: RunReader, specs: Sequence[GroupSpec], entries: Sequence[IndexEntry]
+) -> Iterator[RolloutGroup]:
+    for spec in specs:
+        names = {rollout.id for rollout in spec.rollouts}
+        mine = tuple(reader.load(entry) for entry in entries if entry.id.partition("~")[0] in names)
+        yield RolloutGroup(id=spec.id, task_id=spec.task.id, trajectories=mine)

@@ -117,6 +117,8 @@ class Trainer:
             passes.append(self._pass(batches, facts, None if passes else router))
             norms.append(clip_gradients(self._model, self._config.grad_clip, self._ranks))
             self._optimizer.step()
+            # As large as the weights, of which a checkpoint and an export make copies next.
+            self._optimizer.zero_grad(set_to_none=True)
             old = old or [s.logp for s in passes[0].scores]
         return step_metrics(
             batches,
