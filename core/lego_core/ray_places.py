@@ -30,7 +30,7 @@ from lego_harness.errors import InfrastructureError, UsageError
 from lego_harness.text import one_line
 
 OBJECT_STORE_BYTES = 512 * 2**20
-RESERVE_S = 60.0
+RESERVE_S = 60
 """For processes of others to give back what they hold."""
 LISTENS_S = 10.0
 OWN_ENVIRONMENT = {
@@ -126,7 +126,6 @@ def own_ray(scratch: Path) -> Iterator[Places]:
 @asynccontextmanager
 async def _joined(recipe: Recipe, joining: Joining) -> AsyncIterator[Places]:
     import ray
-    from ray.util import remove_placement_group
 
     _join(joining.address)
     groups: dict[str, Any] = {}
@@ -147,15 +146,15 @@ async def _joined(recipe: Recipe, joining: Joining) -> AsyncIterator[Places]:
             by_node=_by_node(nodes),
         )
     finally:
-        for group in groups.values():
-            remove_placement_group(group)
         shutil.rmtree(joining.shared, ignore_errors=True)
-        ray.shutdown()
+        ray.shutdown()  # what was reserved goes with the job
 
 
 def _join(address: str) -> None:
     import ray
 
+    # Tries, each of which takes Ray up to 42 s; of its own 20 nobody would wait for the end.
+    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "2")
     try:
         with _signals_stay_ours():
             # By the mark a later start finds what a killed one left on this machine.

@@ -40,10 +40,12 @@ from lego_core.tiny.recording import Recording, episode_form
 from lego_core.tiny.script import SCRIPTS
 from lego_core.tiny.tokenizer import MARKERS, SPECIAL
 from lego_core.tiny.warmup import Measured, WarmupConfig, measure, warm_up
+from lego_harness.adapters.base import Adapter
 from lego_harness.errors import LegoError, SetupError
 from lego_harness.output import writing
 from lego_harness.registry import get_adapter
 from lego_harness.sandbox.choose import BACKENDS, choose_backend
+from lego_harness.tasks.synth_words import OPERATIONS
 
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 NUM_EXPERTS, PER_TOKEN = 4, 2
@@ -106,7 +108,7 @@ def build(harness: str, sandbox: str, *, seed: int) -> Path:
         return folder
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-    recording = asyncio.run(record(adapter, choose_backend(sandbox)))
+    recording = asyncio.run(_record(adapter, sandbox))
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         _build_into(unfinished, weights, recording, seed)
@@ -115,6 +117,11 @@ def build(harness: str, sandbox: str, *, seed: int) -> Path:
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return folder
+
+
+async def _record(adapter: Adapter, sandbox: str) -> Recording:
+    await adapter.check()
+    return await record(adapter, choose_backend(sandbox))
 
 
 def _build_into(folder: Path, weights: Path, recording: Recording, seed: int) -> None:
@@ -145,7 +152,8 @@ def _require(measured: Measured) -> None:
 
 
 def read_tokenizer(reader: Any, boilerplate: tuple[str, ...]) -> PreTrainedTokenizerFast:
-    """SmolLM2's own, with the tiny policy's template, its markers and `boilerplate` as tokens of their own."""
+    """SmolLM2's own, with the tiny policy's template. Tokens of their own are also its markers, `boilerplate`, and
+    each word that a demonstration restates."""
     words, merges = (reader.fields[f"tokenizer.ggml.{name}"].contents() for name in ("tokens", "merges"))
     pairs = [tuple(merge.split(" ", 1)) for merge in merges]
     tokenizer = Tokenizer(models.BPE(vocab={w: i for i, w in enumerate(words)}, merges=pairs))
@@ -154,7 +162,8 @@ def read_tokenizer(reader: Any, boilerplate: tuple[str, ...]) -> PreTrainedToken
     )
     tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
     tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in SPECIAL])
-    more = (*MARKERS, *boilerplate)
+    split = [w for w in (f" {op.word}" for op in OPERATIONS) if len(tokenizer.encode(w).ids) > 1]
+    more = (*MARKERS, *boilerplate, *split)
     tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in more])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

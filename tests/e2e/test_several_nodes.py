@@ -77,7 +77,7 @@ async def test_what_the_cluster_has_not_is_refused_and_what_others_hold_is_waite
     with pytest.raises(UsageError, match=r"takes 7 CPUs of Ray's, .* has 6: lower those, or add nodes"):
         async with places(cluster, tmp_path, ranks=1, replicas=2, workers=4):
             pass
-    monkeypatch.setattr(ray_places, "RESERVE_S", 1.0)
+    monkeypatch.setattr(ray_places, "RESERVE_S", 1)
     with (
         cluster.held(2),
         pytest.raises(InfrastructureError, match=r"the workers within 1 s.*others hold the rest"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -19,9 +21,14 @@ CPUS = 3
 OURS = ("ray::EngineActor", "EngineCore", "ray::TrainerActor", "ray::RolloutWorker")
 _SCRIPT = "from ray.scripts.scripts import main; main()"
 _STATE = """
-import json, ray, sys
+import json, ray, sys, time
 ray.init(address=sys.argv[1], log_to_driver=False)
-print(json.dumps([ray.available_resources().get("CPU", 0), sum(n["Alive"] for n in ray.nodes())]))
+patience = time.monotonic() + 120
+free = 0
+while free < ray.cluster_resources()["CPU"] and time.monotonic() < patience:
+    free = ray.available_resources().get("CPU", 0)
+    time.sleep(0.1)
+print(json.dumps([free, sum(n["Alive"] for n in ray.nodes())]))
 """
 
 _HOLD = """
@@ -57,6 +64,7 @@ class RayCluster:
             stderr=subprocess.STDOUT,
             text=True,
             env={**os.environ, "RAY_AUTH_MODE": "disabled"},
+            preexec_fn=_end_with_the_test,
         )
         self._stack.callback(end, node)
         self._nodes.append(node)
@@ -69,7 +77,7 @@ class RayCluster:
         raise AssertionError(said)
 
     def state(self) -> tuple[float, int]:
-        """CPUs that nobody has, and nodes that are alive."""
+        """CPUs that nobody has, once those are all or two minutes have passed, and nodes that are alive."""
         program = [sys.executable, "-c", _STATE, self.address]
         environment = {**os.environ, "RAY_AUTH_MODE": "disabled"}
         done = subprocess.run(program, capture_output=True, text=True, check=True, env=environment)
@@ -114,6 +122,10 @@ def end(node: subprocess.Popen[Any]) -> None:
     if node.poll() is None:
         node.terminate()
         node.communicate()
+
+
+def _end_with_the_test() -> None:
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def _free_port() -> int:
