@@ -71,6 +71,7 @@ def step_record(
         by_lag=metrics.by_lag if metrics else {},
         pearson_r_logp=metrics and metrics.pearson_r_logp,
         mean_abs_dp=metrics and metrics.mean_abs_dp,
+        rollout_gap=metrics.rollout_gap if metrics else {},
         lag=lag(step - 1, rollouts),
     )
     return timed(record, stages, engine_busy_s=None)

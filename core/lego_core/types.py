@@ -87,6 +87,8 @@ class TrainMetrics:
     """Of probabilities."""
     by_lag: dict[str, LagAgreement] = field(default_factory=dict[str, LagAgreement])
     """Trainer version − version that sampled the token → agreement of those tokens."""
+    rollout_gap: dict[str, float] = field(default_factory=dict[str, float])
+    """`p50`, `p90`, `p99` over rollouts of |mean of Δlogp over its tokens|; empty where `pearson_r` is None."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,6 +167,7 @@ class StepRecord:
     """Share of that time without a call in flight, mean over engines."""
     pearson_r_logp: float | None = None
     mean_abs_dp: float | None = None
+    rollout_gap: dict[str, float] = field(default_factory=dict[str, float])
     """As in `TrainMetrics`."""
 
 

@@ -51,15 +51,20 @@ def training(source: Source) -> Part:
 def alignment(source: Source) -> Part:
     """Table 3."""
     steps = source.feed.steps
-    r, k3, gap = (steps.series(name) for name in ("pearson_r", "k3", "mean_abs_dlogp"))
-    is_there = np.isfinite(r).any()
-    row = (f"{_median(r):.5f}", 1e3 * _median(k3), *(1e3 * _quantile(gap, q) for q in (0.5, 0.9, 0.99)))
+    r, r_logp = (_median(steps.series(name)) for name in ("pearson_r", "pearson_r_logp"))
+    small = (steps.series(name) for name in ("k3", "rollout_gap.p50", "rollout_gap.p90", "rollout_gap.p99"))
+    is_there = bool(np.isfinite(r))
+    row = (f"{r:.5f}", _or_dash(r_logp, ".5f"), *(_or_dash(1e3 * _median(values), ".3g") for values in small))
     return Part(
         id="table3",
         title="Rollout-to-training alignment (Table 3)",
-        says="Medians over the steps that trained. The last columns are quantiles over steps of the mean over tokens "
-        "of |Δlogp|; the paper's are over trajectories, which a run does not record.",
-        tables=(table(("Pearson r", "KL (k3) ×10⁻³", "|Δlogp| ×10⁻³ p50", "p90", "p99"), [row]),) if is_there else (),
+        says="Medians over the steps that trained, of probabilities and of log-probabilities. The last columns are of "
+        "|mean Δlogp| of each trajectory.",
+        tables=(
+            table(("Pearson r", "r of logp", "KL (k3) ×10⁻³", "|mean Δlogp| ×10⁻³ p50", "p90", "p99"), [row]),
+        )
+        if is_there
+        else (),
         missing="" if is_there else "a step that trained: without one nothing is compared",
     )  # fmt: skip
 
@@ -67,14 +72,14 @@ def alignment(source: Source) -> Part:
 def replay(source: Source) -> Part:
     """Table 7."""
     steps = source.feed.steps
-    names = ("pearson_r", "expert_overlap", "top1_agreement", "routing_coverage")
-    values = [f"{_median(steps.series(name)):.4f}" for name in names]
+    names = ("pearson_r", "mean_abs_dp", "expert_overlap", "top1_agreement", "routing_coverage")
+    values = [_or_dash(_median(steps.series(name)), ".4f") for name in names]
     is_there = np.isfinite(steps.series("expert_overlap")).any()
     return Part(
         id="table7",
         title="Routing replay (Table 7)",
         says="Medians over steps. Aligned runs of the paper: overlap 0.996, top-1 0.985.",
-        tables=(table(("Pearson r", "expert overlap", "top-1 agreement", "coverage"), [values]),)
+        tables=(table(("Pearson r", "mean |Δp|", "expert overlap", "top-1 agreement", "coverage"), [values]),)
         if is_there
         else (),
         missing="" if is_there else "a mixture-of-experts policy with routes replayed",
@@ -130,6 +135,11 @@ def _over_steps(source: Source, curves: dict[str, Series], y: str) -> Figure:
 
 def _median(values: Series) -> float:
     return _quantile(values, 0.5)
+
+
+def _or_dash(value: float, form: str) -> str:
+    """Of a run from a time before it was measured there is none."""
+    return format(value, form) if np.isfinite(value) else "–"
 
 
 def _quantile(values: Series, q: float) -> float:

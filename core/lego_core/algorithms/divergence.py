@@ -39,6 +39,16 @@ def agreement(trainer: Tensor, rollout: Tensor) -> Agreement:
     )
 
 
+def rollout_gaps(trainer: Tensor, rollout: Tensor, index: Tensor) -> Tensor:
+    """`[G]` |mean over a rollout's tokens of Δlogp|, of the G rollouts that `index` `[N]` names: the last columns of
+    Table 3. Differences that cancel within a rollout do not count, since GSPO's ratio does not see them."""
+    _, place = index.unique(return_inverse=True)
+    sums = torch.zeros(int(place.max()) + 1, dtype=torch.float64).index_add(
+        0, place, (trainer - rollout).double()
+    )
+    return (sums / place.bincount()).abs()
+
+
 def k3(d: Tensor) -> Tensor:
     """`[N]` exp(d) − d − 1 ≥ 0 of a log-ratio d: Schulman's unbiased, low-variance KL estimate.
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from lego_core.algorithms.divergence import agreement
+from lego_core.algorithms.divergence import agreement, rollout_gaps
 from lego_core.training.logprobs import DeviceBatch
 from lego_core.training.ranks import Ranks
 from lego_core.training.routing_replay import RouterAgreement
@@ -32,7 +32,7 @@ def step_metrics(
 ) -> TrainMetrics:
     """Agreement, entropy and routing are of the first pass: the weights that start the step. `batches`
     are this rank's; what is measured is of all ranks."""
-    trainer, rollout, entropy, lag = _tokens(batches, passes[0], ranks, version)
+    trainer, rollout, entropy, lag, index = _tokens(batches, passes[0], ranks, version)
     fresh = lag == 0
     agreed = agreement(trainer[fresh], rollout[fresh]) if fresh.any() else None
     rows, overlap, top1 = ranks.sum(
@@ -55,21 +55,29 @@ def step_metrics(
         trained_tokens=len(trainer),
         seconds={"step": seconds},
         by_lag=_by_lag(trainer, rollout, lag),
+        rollout_gap=_quantiles(rollout_gaps(trainer[fresh], rollout[fresh], index[fresh])) if agreed else {},
     )
 
 
 def _tokens(
     batches: Sequence[DeviceBatch], first: Pass, ranks: Ranks, version: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`[N]` trainer's and engine's log-probability, entropy and lag of every trained token of the batch."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """`[N]` trainer's and engine's log-probability, entropy, lag and rollout of every trained token of the batch."""
     mine = [
-        torch.stack([s.logp, b.rollout_logprobs, s.entropy, (version - b.versions).to(s.logp.dtype)])
+        torch.stack(
+            [
+                s.logp,
+                b.rollout_logprobs,
+                s.entropy,
+                *(x.to(s.logp.dtype) for x in (version - b.versions, b.rollout)),
+            ]
+        )
         for b, s in zip(batches, first.scores, strict=True)
         if b.is_counted
     ]
     of_all = [part for parts in ranks.gather([m.cpu() for m in mine]) for part in parts]
-    trainer, rollout, entropy, lag = torch.cat(of_all, 1)
-    return trainer, rollout, entropy, lag.long()
+    trainer, rollout, entropy, lag, index = torch.cat(of_all, 1)
+    return trainer, rollout, entropy, lag.long(), index.long()
 
 
 def _by_lag(trainer: Tensor, rollout: Tensor, lag: Tensor) -> dict[str, LagAgreement]:
@@ -81,6 +89,10 @@ def _by_lag(trainer: Tensor, rollout: Tensor, lag: Tensor) -> dict[str, LagAgree
             tokens=int(of_lag.sum()), mean_abs_dlogp=agreed.mean_abs_dlogp, k3=agreed.k3
         )
     return found
+
+
+def _quantiles(gaps: Tensor) -> dict[str, float]:
+    return {f"p{q}": float(gaps.quantile(q / 100)) for q in (50, 90, 99)}
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -58,10 +58,14 @@ def test_the_numbers_are_those_of_the_run(tmp_path: Path, capsys: Said) -> None:
                 grade = Grade(reward=float(rollout < (number > 3) + 1), tests={}, duration_s=1.0)
                 record = trajectory(f"s{number:05d}.g00.r{rollout}", grade=grade, timings_s={"agent": 3.0, "grading": 1.0})  # fmt: skip
                 writer.append_trajectory(record, step=number)
-            writer.append_step(step(number, k3=0.002))
+            gaps = {"p50": 1e-6 * number, "p90": 2e-6, "p99": 3e-6}
+            writer.append_step(
+                step(number, k3=0.002, pearson_r_logp=0.9995, mean_abs_dp=0.01, rollout_gap=gaps)
+            )
         run = writer.layout.root
     parts = parts_of(["report", str(run)], capsys)
-    assert parts["table3"]["tables"][0]["rows"] == [["0.99999", "2", "0.001", "0.001", "0.001"]]
+    assert parts["table3"]["tables"][0]["rows"] == [["0.99999", "0.99950", "2", "0.0035", "0.002", "0.003"]]
+    assert parts["table7"]["tables"][0]["rows"] == [["1.0000", "0.0100", "1.0000", "1.0000", "1.0000"]]
     assert cells(parts["table4"])["agent"] == ["3", "3", "3", "3", "75.0 %"]
     rewards = parts["fig3"]["figures"][0]
     assert rewards["x"] == list(range(7))

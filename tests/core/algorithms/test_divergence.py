@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_core.algorithms.divergence import agreement, k3, k3_penalty
+from lego_core.algorithms.divergence import agreement, k3, k3_penalty, rollout_gaps
 
 LOGPS = st.lists(st.tuples(st.floats(-8, -1e-3), st.floats(-8, -1e-3)), min_size=3, max_size=50)
 
@@ -53,3 +53,10 @@ def test_one_outlier_does_not_own_the_kl_gradient():
     assert logp.grad[0] == 0
     # d/dlogp (e^d − d − 1) with d = −0.5
     assert logp.grad[1].item() == pytest.approx(1 - math.exp(-0.5))
+
+
+def test_what_cancels_within_a_rollout_is_no_gap_of_it():
+    trainer = torch.tensor([-1.0, -2.0, -3.0, -0.5, -0.25])
+    rollout = torch.tensor([-1.5, -1.5, -3.5, -0.5, -0.75])
+    gaps = rollout_gaps(trainer, rollout, torch.tensor([7, 7, 2, 2, 2]))
+    assert gaps.tolist() == pytest.approx([1 / 3, 0.0], abs=1e-12)  # of rollouts 2 and 7

@@ -169,11 +169,14 @@ def test_tokens_of_other_versions_are_reported_by_lag_and_not_as_agreement(model
     alone = trainer(model_dir).train_step(fresh, 7)
     both = trainer(model_dir).train_step([*fresh, *stale], 7)
     assert (alone.mean_abs_dlogp, alone.k3) == (both.mean_abs_dlogp, both.k3)
+    assert alone.rollout_gap == both.rollout_gap
+    assert 0 < alone.rollout_gap["p50"] <= alone.rollout_gap["p90"] <= alone.rollout_gap["p99"]
     assert {lag: a.tokens for lag, a in both.by_lag.items()} == {
         "0": alone.trained_tokens,
         "2": alone.trained_tokens,
     }
-    assert trainer(model_dir).train_step(stale, 7).pearson_r is None
+    only_stale = trainer(model_dir).train_step(stale, 7)
+    assert (only_stale.pearson_r, only_stale.rollout_gap) == (None, {})
     assert set(trainer(model_dir).train_step([mixed], 7).by_lag) == {"0", "1"}
 
 
