@@ -64,8 +64,9 @@ async def _ask(node: str, *question: Any) -> str:
     from ray.exceptions import RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+    remote: Any = ray.remote
     there = NodeAffinitySchedulingStrategy(node, soft=False)
-    task = ray.remote(fault_here).options(num_cpus=0, max_retries=0, scheduling_strategy=there)
+    task = remote(fault_here).options(num_cpus=0, max_retries=0, scheduling_strategy=there)
     try:
         return await asyncio.wait_for(task.remote(*question), LOOK_S)
     except TimeoutError:

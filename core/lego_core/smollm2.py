@@ -125,7 +125,7 @@ async def _record(adapter: Adapter, sandbox: str) -> Recording:
 
 
 def _build_into(folder: Path, weights: Path, recording: Recording, seed: int) -> None:
-    import gguf
+    import gguf  # pyright: ignore[reportMissingImports] (see `find_weights`)
 
     form, script = episode_form(recording), SCRIPTS[recording.harness]
     reader = gguf.GGUFReader(weights)
@@ -155,7 +155,7 @@ def read_tokenizer(reader: Any, boilerplate: tuple[str, ...]) -> PreTrainedToken
     """SmolLM2's own, with the tiny policy's template. Tokens of their own are also its markers, `boilerplate`, and
     each word that a demonstration restates."""
     words, merges = (reader.fields[f"tokenizer.ggml.{name}"].contents() for name in ("tokens", "merges"))
-    pairs = [tuple(merge.split(" ", 1)) for merge in merges]
+    pairs = [(one, other) for one, _, other in (merge.partition(" ") for merge in merges)]
     tokenizer = Tokenizer(models.BPE(vocab={w: i for i, w in enumerate(words)}, merges=pairs))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(  # type: ignore[assignment]
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
@@ -178,7 +178,7 @@ def read_tokenizer(reader: Any, boilerplate: tuple[str, ...]) -> PreTrainedToken
 @torch.no_grad()
 def read_dense(reader: Any, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
     """In fp32; a token that SmolLM2 does not have is the mean of what it would have read instead."""
-    import gguf
+    import gguf  # pyright: ignore[reportMissingImports] (see `find_weights`)
 
     read = {t.name: torch.from_numpy(gguf.dequantize(t.data, t.tensor_type).copy()) for t in reader.tensors}
     embedding = read.pop("token_embd.weight")
@@ -224,7 +224,8 @@ def upcycled(dense: LlamaForCausalLM, *, seed: int) -> MixtralForCausalLM:
         sparse: Any = MixtralForCausalLM(config)
     taken = {name: tensor for name, tensor in dense.state_dict().items() if ".mlp." not in name}
     sparse.load_state_dict(taken, strict=False)
-    for layer, own in zip(sparse.model.layers, dense.model.layers, strict=True):
+    layers: Any = dense.model.layers
+    for layer, own in zip(sparse.model.layers, layers, strict=True):
         whole = torch.cat([own.mlp.gate_proj.weight, own.mlp.up_proj.weight])
         for fused, matrix in (
             (layer.mlp.experts.gate_up_proj, whole),
