@@ -1,4 +1,4 @@
-"""What runs inside vLLM's worker: our weight-transfer backend and a repair of its CPU experts.
+"""What runs inside vLLM's worker: our weight-transfer backend, a repair of its CPU experts, and its end.
 
 The wire is one safetensors file (or a folder of them) in checkpoint names, on tmpfs where there is
 one. Invariant: after `finish_weight_update` the worker holds exactly the tensors of that file.
@@ -28,6 +28,7 @@ from vllm.model_executor.layers.fused_moe.oracle.unquantized import UnquantizedM
 from vllm.model_executor.layers.fused_moe.unquantized_fused_moe_method import UnquantizedFusedMoEMethod
 from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
 
+from lego_core.inference.orphan import end_with_parent
 from lego_core.inference.weight_sync import BACKEND
 
 
@@ -111,3 +112,4 @@ class WorkerExtension:
 
 register_backend()
 repack_cpu_experts_on_reload()
+end_with_parent()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import signal
 
 import numpy as np
 import psutil
@@ -46,6 +48,7 @@ async def test_a_killed_engine_comes_back_with_the_weights_it_served(ray_session
     assert (await engine.health())["pid"] != pid
     await killed_while_it_takes_weights(engine, weights)
     assert (await patient.generate(request("after", sampled=5))).policy_version == 8
+    await killed_with_its_actor(engine)
     await engine.close()
     assert not engine.folder.exists()
 
@@ -59,6 +62,13 @@ async def killed_while_it_takes_weights(engine, weights):
         await engine.health()
     core.kill()
     await publishing
+
+
+async def killed_with_its_actor(engine):
+    """Which Ray starts again: the process that computed would stand in the way of the next one."""
+    pid, core = await processes(engine)
+    os.kill(pid, signal.SIGKILL)
+    await asyncio.to_thread(core.wait, 120)
 
 
 async def processes(engine):
