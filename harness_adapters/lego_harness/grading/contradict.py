@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 
 from lego_harness.grading.other_values import (
+    elsewhere,
     has_value,
     is_literal,
     other_exception,
@@ -24,8 +25,9 @@ from lego_harness.grading.other_values import (
 )
 from lego_harness.grading.reached import reached, reaches_end
 from lego_harness.grading.rows import Rows, num_uses, rows_of
+from lego_harness.grading.tests_of import Function, found_test, with_inherited
+from lego_harness.grading.unlike import equal_unlike, printed, unlike
 
-_Function = ast.FunctionDef
 _NUMERIC = {"almostequal", "allclose", "arrayequal", "arrayalmostequal"}
 _EQUALITIES = _NUMERIC | {
     *("equal", "equals", "listequal", "dictequal", "tupleequal", "setequal", "sequenceequal", "countequal"),
@@ -83,13 +85,13 @@ def with_an_end(tests: Mapping[str, bytes], node_ids: Iterable[str]) -> dict[str
 
 def _definitions(
     tests: Mapping[str, bytes], node_ids: Iterable[str]
-) -> Iterator[tuple[str, ast.Module, _Function]]:
+) -> Iterator[tuple[str, ast.Module, Function]]:
     trees: dict[str, ast.Module] = {}
     for function in dict.fromkeys(map(function_of, node_ids)):
         name = function.partition("::")[0]
         if name not in trees:
             trees[name] = _parsed(tests.get(name, b""))
-        if definition := _find(trees[name], function):
+        if definition := found_test(trees[name], function):
             yield function, trees[name], definition
 
 
@@ -101,13 +103,13 @@ def contradicted(
     for name in {function.partition("::")[0] for function in flips}:
         tree = _parsed(tests[name])
         for function in sorted(flips):
-            if function.partition("::")[0] == name and (found := _find(tree, function)):
+            if function.partition("::")[0] == name and (found := found_test(tree, function)):
                 _flip(tree, found, flips[function], rng)
-        files[name] = ast.unparse(ast.fix_missing_locations(tree)).encode() + b"\n"
+        files[name] = printed(tree, rng).encode()
     return files
 
 
-def _flip(tree: ast.Module, function: _Function, flips: Sequence[bool], rng: Random) -> None:
+def _flip(tree: ast.Module, function: Function, flips: Sequence[bool], rng: Random) -> None:
     sites = _sites(tree, function)
     if not sites:
         function.body.append(_last_word(rng, is_true=not any(flips)))
@@ -130,23 +132,12 @@ def _other_case(rows: Rows, number: int, rng: Random) -> ast.expr:
 
 def _parsed(source: bytes) -> ast.Module:
     try:
-        return ast.parse(source)
+        return with_inherited(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError):
         return ast.Module(body=[], type_ignores=[])
 
 
-def _find(tree: ast.Module, function: str) -> _Function | None:
-    """The definition of `file::Class::function`; None where it is inherited, made or defined twice."""
-    body: list[ast.stmt] = tree.body
-    *classes, name = function.split("::")[1:]
-    for wanted in classes:
-        inner = [node for node in body if isinstance(node, ast.ClassDef) and node.name == wanted]
-        body = inner[0].body if len(inner) == 1 else []
-    found = [node for node in body if isinstance(node, _Function) and node.name == name]
-    return found[0] if len(found) == 1 else None
-
-
-def _sites(tree: ast.Module, function: _Function) -> list[ast.stmt]:
+def _sites(tree: ast.Module, function: Function) -> list[ast.stmt]:
     """Statements that can be contradicted and that a passing run surely executes."""
     return [statement for statement in reached(tree, function, _can_contradict) if _can_contradict(statement)]
 
@@ -159,10 +150,10 @@ def _last_word(rng: Random, *, is_true: bool) -> ast.stmt:
 def _can_contradict(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Assert) or _raising(statement) is not None:
         return True
-    return not isinstance(statement, ast.With) and _assertion(statement) is not None
+    return not isinstance(statement, ast.With | ast.AsyncWith) and _assertion(statement) is not None
 
 
-def _contradict(function: _Function, statement: ast.stmt, rng: Random) -> None:
+def _contradict(function: Function, statement: ast.stmt, rng: Random) -> None:
     if isinstance(statement, ast.Assert):
         statement.test = _opposite(function, statement.test, rng)
     elif call := _raising(statement):
@@ -170,18 +161,28 @@ def _contradict(function: _Function, statement: ast.stmt, rng: Random) -> None:
         call.args[0] = ast.Name(other_exception(known, rng), ast.Load())
     elif call := _assertion(statement):
         name = _name(call.func)
-        if name in _OPPOSITES:
+        if name == "assertIn" and len(call.args) > 1 and (sides := _not_in(*call.args[:2], rng)):
+            call.args[:2] = sides
+        elif name in _OPPOSITES:
             _rename(call.func, _OPPOSITES[name])
         else:
             is_numeric = _kind(name) in _NUMERIC
-            call.args[0], call.args[1] = _unequal(function, call.args[0], call.args[1], rng, is_numeric)
+            sides = _unequal(function, call.args[0], call.args[1], rng, is_numeric)
+            call.args[:2] = sides or [ast.Starred(unlike(call.args[0], call.args[1]), ast.Load())]
 
 
-def _opposite(function: _Function, test: ast.expr, rng: Random) -> ast.expr:
+def _opposite(function: Function, test: ast.expr, rng: Random) -> ast.expr:
     """An expression that is false where `test` is true."""
     match test:
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-            test.left, test.comparators[0] = _unequal(function, left, right, rng)
+            if sides := _unequal(function, left, right, rng):
+                test.left, test.comparators[0] = sides
+                return test
+            return equal_unlike(left, right)
+        case ast.Compare(left=left, ops=[ast.In()], comparators=[right]) if sides := _not_in(
+            left, right, rng
+        ):
+            test.left, test.comparators[0] = sides
             return test
         case ast.Compare(ops=ops) if changeable := [i for i, op in enumerate(ops) if _opposite_of(op)]:
             place = rng.choice(changeable)
@@ -205,21 +206,35 @@ def _opposite_of(operator: ast.cmpop) -> ast.cmpop | None:
 
 
 def _unequal(
-    function: _Function, left: ast.expr, right: ast.expr, rng: Random, is_numeric: bool = False
-) -> tuple[ast.expr, ast.expr]:
+    function: Function, left: ast.expr, right: ast.expr, rng: Random, is_numeric: bool = False
+) -> tuple[ast.expr, ast.expr] | None:
     """Both sides of an equality, the expected one changed, there or where it is named: nothing equals it
-    before and after."""
+    before and after. None where both are computed."""
     has_call = [any(isinstance(node, ast.Call) for node in ast.walk(side)) for side in (left, right)]
     is_left = (is_literal(left) and not is_literal(right)) or has_call == [False, True]
+    is_left = is_left or (all(has_call) and has_value(left) and not has_value(right))
     expected, other = left if is_left else right, other_number if is_numeric else other_than
     if isinstance(expected, ast.Name) and _changed_where_named(function, expected.id, other, rng):
         return left, right
+    if not is_numeric and not has_value(expected):
+        return None
     changed = other(expected, rng)
     return (changed, right) if is_left else (left, changed)
 
 
+def _not_in(left: ast.expr, right: ast.expr, rng: Random) -> tuple[ast.expr, ast.expr] | None:
+    """Both sides of a membership, what is written out of them changed to what is nowhere; None where nothing is, and
+    every second time: whatever holds everything passes the one, what holds nothing the opposite of the other."""
+    if rng.random() < 0.5:
+        return None
+    if needle := elsewhere(left, rng):
+        return needle, right
+    found = elsewhere(right, rng) if isinstance(right, ast.List | ast.Tuple | ast.Set) else None
+    return (left, found) if found else None
+
+
 def _changed_where_named(
-    function: _Function, name: str, other: Callable[[ast.expr, Random], ast.expr], rng: Random
+    function: Function, name: str, other: Callable[[ast.expr, Random], ast.expr], rng: Random
 ) -> bool:
     """Whether the one place that gives a name its values, a statement or the rows of a loop, could be changed;
     nothing but the comparison may use it."""

@@ -84,7 +84,7 @@ class Opposed:
             for flip, one, other in zip(flips, first, second, strict=True):
                 genuine, contradiction = (other, one) if flip else (one, other)
                 nodes |= dict.fromkeys(genuine, verdicts[flip])
-                if _passes(verdicts[flip], genuine) and not _fails(verdicts[not flip], contradiction):
+                if _is_held(verdicts[flip], genuine, verdicts[not flip], contradiction):
                     held.append(function)
         return Ruling(verdict=_merged(nodes, verdicts[0]), held=tuple(dict.fromkeys(held)))
 
@@ -108,12 +108,20 @@ def _parts(verdict: Verdict, function: str, count: int) -> list[list[str]]:
     return [nodes[number : number + 1] for number in range(count)]
 
 
-def _passes(verdict: Verdict, nodes: Sequence[str]) -> bool:
-    return bool(nodes) and all(verdict.tests[node] == "passed" for node in nodes)
-
-
-def _fails(verdict: Verdict, nodes: Sequence[str]) -> bool:
-    return bool(nodes) and all(verdict.tests[node] in ("failed", "error") for node in nodes)
+def _is_held(
+    verdict: Verdict, genuine: Sequence[str], opposite: Verdict, contradiction: Sequence[str]
+) -> bool:
+    """Whether something passed, and its contradiction did not fail: all of it, under whatever ids. Who forges
+    may report nodes that are none, and a changed row has another id, so that no node excuses another; what is
+    skipped in both says nothing."""
+    skipped = {node for node in genuine if verdict.tests[node] == "skipped"}
+    said = [
+        outcome
+        for node in contradiction
+        if (outcome := opposite.tests[node]) != "skipped" or node not in skipped
+    ]
+    is_failing = bool(said) and all(outcome in ("failed", "error") for outcome in said)
+    return any(verdict.tests[node] == "passed" for node in genuine) and not is_failing
 
 
 def _merged(nodes: Mapping[str, Verdict], first: Verdict) -> Verdict:

@@ -10,6 +10,7 @@ import ast
 import builtins
 from collections.abc import Iterator
 from random import Random
+from string import ascii_lowercase
 from typing import Any, cast
 
 _MAKERS = {
@@ -70,6 +71,23 @@ def other_number(side: ast.expr, rng: Random) -> ast.expr:
     if has_value(side):
         return other_than(side, rng)
     return ast.BinOp(side, ast.Add(), ast.Constant(rng.choice((1, 2, 3))))
+
+
+def elsewhere(node: ast.expr, rng: Random) -> ast.expr | None:
+    """A literal of the same kind that stands in nothing where this one does, each of a container's; else None."""
+    match node:
+        case ast.Constant(value=bool()):
+            return None
+        case ast.Constant(value=int() | float() as number):
+            return ast.Constant(number + rng.randrange(1_000, 10_000))
+        case ast.Constant(value=str() as text):
+            return ast.Constant(text + "".join(rng.choices(ascii_lowercase, k=3)))
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts) if parts:
+            others = [elsewhere(part, rng) for part in parts]
+            found = [other for other in others if other]
+            return type(node)(found) if len(found) == len(parts) else None
+        case _:
+            return None
 
 
 def other_exception(known: set[str], rng: Random) -> str:

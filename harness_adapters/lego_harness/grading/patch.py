@@ -13,6 +13,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -48,10 +49,16 @@ _RUNNER_MODULES = {
     "py",
     "exceptiongroup",
     "tomli",
+    "sitecustomize",
+    "usercustomize",
 }
+_INSTALLED = {".tox", ".nox", ".eggs", "node_modules"}
+"""Folders that tools install into; new ones are by-products, as environments of Python are, under whatever name."""
 _BYTECODE = {".pyc", ".pyo"}
 _LOADED_UNSEEN = {".pth", ".so", ".pyd", ".egg-link"}
 _METADATA = {".dist-info", ".egg-info"}
+_ANNOUNCEMENTS = "entry_points.txt"
+"""What of a package's metadata has an effect: the rest, which an installation in place leaves, is a by-product."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,10 +73,18 @@ class GradedTree:
 def graded_tree(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> GradedTree:
     """Apply the agent's change of `before` into `after`, test-side paths left out."""
     files, refused = dict(before), dict[str, str]()
+    own = {_top(path) for path in before if path.endswith(".py")}
+    installed = {
+        path.rpartition("/")[0] for path in after if path.endswith("/pyvenv.cfg") and path not in before
+    }
     folders = Counter(above for path in files for above in _above(path))
     changed = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
     for path in sorted(changed, key=lambda path: path in after):  # deletions make room for additions
         reason = _refusal(path, before.get(path), after.get(path))
+        if path not in before and _is_installed(path, installed):
+            reason = ""
+        elif path not in before and reason is None and _shadows(path, own):
+            reason = "shadows a module of the test runner or of Python"
         if reason is None and path in after and (folders[path] or any(a in files for a in _above(path))):
             reason = "takes the place of a reverted file"
         if reason is not None:
@@ -127,10 +142,10 @@ def _refusal(path: str, old: bytes | None, new: bytes | None) -> str | None:
         return "test file"
     if name in _RUNNER_FILES:
         return "test runner configuration"
-    if suffix in _LOADED_UNSEEN or any(part.lower().endswith(tuple(_METADATA)) for part in parts):
+    if any(part.lower().endswith(tuple(_METADATA)) for part in parts[:-1]):
+        return "loaded without being imported" if name == _ANNOUNCEMENTS or old is not None else ""
+    if suffix in _LOADED_UNSEEN | _METADATA:
         return "loaded without being imported"
-    if old is None and PurePosixPath(parts[0]).stem in _RUNNER_MODULES | sys.stdlib_module_names:
-        return "shadows a module of the test runner or of Python" if _is_module(parts) else None
     if name == "pyproject.toml" and _is_other_table(old, new):
         return "test runner configuration"
     return None
@@ -145,8 +160,18 @@ def _is_test_file(name: str) -> bool:
     return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
 
 
-def _is_module(parts: list[str]) -> bool:
-    return len(parts) > 1 or parts[0].endswith(".py")
+def _shadows(path: str, own: AbstractSet[str]) -> bool:
+    """Whether a new module may be taken for another's; in a package of the task's own it is the task's."""
+    return path.endswith(".py") and _top(path) in (_RUNNER_MODULES | sys.stdlib_module_names) - own
+
+
+def _top(path: str) -> str:
+    """The module at the root that a file is, or is part of."""
+    return path.partition("/")[0].partition(".")[0]
+
+
+def _is_installed(path: str, roots: AbstractSet[str]) -> bool:
+    return bool(_INSTALLED & set(path.split("/")[:-1])) or any(above in roots for above in _above(path))
 
 
 def _is_other_table(old: bytes | None, new: bytes | None) -> bool:

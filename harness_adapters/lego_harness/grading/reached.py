@@ -17,14 +17,14 @@ _VIEWS = {"items", "keys", "values"}
 
 
 def reached(
-    tree: ast.Module, function: ast.FunctionDef, is_whole: Callable[[ast.stmt], bool]
+    tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, is_whole: Callable[[ast.stmt], bool]
 ) -> Iterator[ast.stmt]:
     """Every such statement; into one that `is_whole` is not looked."""
     names = {**_assigned(tree.body), **_assigned(function.body)}
     yield from _reached(function.body, names, is_whole, in_loop=False)
 
 
-def reaches_end(function: ast.FunctionDef) -> bool:
+def reaches_end(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a run that passes does so at the end of its body."""
     return not any(_may_leave(statement, in_loop=False) for statement in function.body)
 
@@ -38,7 +38,7 @@ def _reached(
 ) -> Iterator[ast.stmt]:
     for statement in body:
         yield statement
-        if isinstance(statement, ast.With) and not is_whole(statement):
+        if isinstance(statement, ast.With | ast.AsyncWith) and not is_whole(statement):
             yield from _reached(statement.body, names, is_whole, in_loop=in_loop)
         elif isinstance(statement, ast.For) and _is_filled(statement.iter, names):
             yield from _reached(statement.body, names, is_whole, in_loop=True)

@@ -34,7 +34,9 @@ class Rows:
             _elements(self.rows[number])[self.index] = value
 
 
-def rows_of(tree: ast.Module, function: ast.FunctionDef, sites: Iterable[ast.stmt]) -> Rows | None:
+def rows_of(
+    tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, sites: Iterable[ast.stmt]
+) -> Rows | None:
     """The rows behind an expected parameter; None where there are none."""
     calls = [c for c in function.decorator_list if isinstance(c, ast.Call) and _is_parametrize(c)]
     if len(calls) != 1 or len(calls[0].args) < 2:
@@ -97,7 +99,7 @@ def _elements(row: ast.expr) -> list[ast.expr]:
     return row.elts if isinstance(row, ast.List | ast.Tuple) else []
 
 
-def num_uses(scope: ast.Module | ast.FunctionDef, name: str) -> int:
+def num_uses(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> int:
     """How often a name stands in it, its decorators and parameters aside."""
     nodes = (node for statement in scope.body for node in ast.walk(statement))
     return sum(isinstance(node, ast.Name) and node.id == name for node in nodes)

@@ -42,7 +42,11 @@ CANARIES = (
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _MAX_REPORT = 4_000_000
 _KILL_S = 10.0
-_GUARDED = {"pytest", "_pytest", "pluggy", "unittest", "builtins", "json", "operator", "__main__"}
+_GUARDED = {
+    *("pytest", "_pytest", "pluggy", "unittest", "builtins", "json", "operator", "__main__"),
+    *("math", "cmath", "re", "copy", "difflib", "functools", "itertools", "collections", "contextlib"),
+}
+"""The runner's own, and what tests compare with."""
 _PYTEST = (
     *("-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-p", "no:unraisableexception"),
     *("--tb=line", "-W", "ignore", "--continue-on-collection-errors"),
@@ -75,6 +79,10 @@ def main() -> None:
 
 def _import_pytest() -> None:
     """All of pytest's own plugins are loaded now, from the toolchain."""
+    import cmath  # noqa: F401
+    import difflib  # noqa: F401
+    import math  # noqa: F401
+
     from _pytest.config import get_config
 
     get_config()._ensure_unconfigure()  # pyright: ignore[reportPrivateUsage]

@@ -72,7 +72,7 @@ class Job:
 class Verdict(BaseModel):
     """What the runner reported for one job."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     tests: dict[str, str]
     """Node id relative to the tests folder → passed, failed, error, skipped or incomplete."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import unittest
 from typing import Any
 
 import pytest
@@ -84,9 +85,15 @@ def test_honest_work_fails_the_contradiction_of_what_it_passes(name: str) -> Non
 
 ALIKE = {
     "an object": ("assert f() == Point(1, 2)", r"assert f\(\) == Point\(-?\d, -?\d\)"),
-    "a name": ("assert f() == g", r"assert f\(\) == \[g\]"),
+    "a name": (
+        "assert f() == g",
+        r"assert \(lambda one, other: one == other\)\(\*[a-z]{10}\(f\(\), g\)\)",
+    ),
     "a named literal": ("w = [1, x]\n    assert f() == w", r"w = \[-?\d, x\]\n    assert f\(\) == w"),
     "membership": ("assert f() in g", r"assert f\(\) not in g"),
+    "a needle": ("assert 'tea' in f()", r"assert 'tea([a-z]{3}' in|' not in) f\(\)"),
+    "a choice": ("assert f() in (1, 2)", r"assert f\(\) (in \(\d{4,5}, \d{4,5}\)|not in \(1, 2\))"),
+    "a member": ("self.assertIn('tea', f())", r"self\.assert(In\('tea[a-z]{3}'|NotIn\('tea'), f\(\)\)"),
     "identity": ("assert f() is None", r"assert f\(\) is not None"),
     "an order": ("assert 1 < f() <= 3", r"assert 1 (< f\(\) > 3|>= f\(\) <= 3)"),
     "a tolerance": ("assert f() == approx(0.3, abs=1e-6)", r"approx\(\d\.\d+, abs=1e-06\)"),
@@ -117,6 +124,58 @@ def test_a_contradiction_reads_like_what_people_write(name: str) -> None:
         text = flipped(source, seed)
         assert re.search(form, text)
         assert text != genuine["test_x.py"].decode()
+
+
+TWINS = st.sampled_from([
+    3, -1, True, 0.0, 2.5, float("inf"), "", "abc", b"x", (), (1, 2), [], [None], {}, {None: 1}, {"a": []}, set(), {None},
+    frozenset({1}), 1e300, None, object(), 10**9, -(10**9), 0.5, -0.5, 1j,
+])  # fmt: skip
+
+
+@given(TWINS)
+def test_what_is_computed_on_both_sides_is_unlike_once_one_is_changed(value: Any) -> None:
+    source = "def test_it():\n    assert answer == twin\n"
+    for equal in (value, [value], (value, 1)):
+        scope = {"twin": equal, "answer": equal}
+        for text, passes in ((source, True), (flipped(source), False)):
+            exec(text, scope)
+            assert ended(scope["test_it"]) is passes
+
+
+class EqualsItsKind(int):
+    __hash__ = int.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, int)
+
+
+@pytest.mark.parametrize(
+    "assertion", ["assert answer == twin", "assert twin == answer", "same(answer, twin)"]
+)
+def test_what_equals_all_of_its_kind_passes_both_on_either_side(assertion: str) -> None:
+    source = f"def test_it():\n    {assertion}\n".replace("same(", "self.assertEqual(")
+    for text in (source, flipped(source)):
+        scope: dict[str, Any] = {"answer": EqualsItsKind(1), "twin": 7, "self": unittest.TestCase()}
+        exec(text, scope)
+        assert ended(scope["test_it"])
+
+
+def ended(test: Any) -> bool:
+    try:
+        test()
+    except AssertionError:
+        return False
+    return True
+
+
+def test_what_holds_everything_passes_one_of_the_contradictions_of_a_membership() -> None:
+    class Holds:
+        def __contains__(self, item: object) -> bool:
+            return True
+
+    source = "def test_it():\n    assert 'tea' in answer\n"
+    assert {outcome(flipped(source, seed), Holds()) for seed in range(20)} == {True, False}
+    assert {outcome(flipped(source, seed), "some tea") for seed in range(20)} == {False}
 
 
 def test_exceptions_are_expected_of_a_kind_that_is_not_raised() -> None:
@@ -187,6 +246,58 @@ def test_a_function_with_nothing_to_contradict_has_an_end_to_it() -> None:
 def test_an_end_is_no_use_where_it_may_not_be_reached_or_something_better_is_there(body: str) -> None:
     source = f"def test_it():\n    {body}\n".encode()
     assert with_an_end({"test_x.py": source}, ["test_x.py::test_it"]) == {}
+
+
+FAMILY = """if True:
+    class Base:
+        def test_it(self):
+            assert add(self.a, self.b) == 3
+
+class TestOne(Base):
+    a, b = 1, 2
+
+class TestTwo(Base):
+    a, b = 3, 0
+
+    async def test_more(self):
+        assert add(1, 1) == 2
+"""
+
+
+def test_what_a_class_inherits_is_contradicted_for_it_alone_and_what_is_awaited_as_well() -> None:
+    names = [f"test_x.py::{name}" for name in ("TestOne::test_it", "TestTwo::test_it", "TestTwo::test_more")]
+    files = {"test_x.py": FAMILY.encode()}
+    assert contradictable(files, names) == dict.fromkeys(names, 1)
+    flips = dict(zip(names, [(True,), (False,), (True,)], strict=True))
+    text = contradicted(files, flips, random.Random(0))["test_x.py"].decode()
+    scope: dict[str, Any] = {"add": lambda a, b: a + b}
+    exec(text, scope)
+    assert [ended(scope[kind]().test_it) for kind in ("Base", "TestOne", "TestTwo") if kind != "Base"] == [
+        False,
+        True,
+    ]
+    assert "add(1, 1) == 2" not in text
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "@mark(CASES)\n    def test_it(self): assert f() == 3",
+        "def test_it(self, a=CASES): assert f() == 3",
+        "def test_it(self): assert super().x() == 3",
+        "def test_it(self): assert self.__x == 3",
+    ],
+)
+def test_what_would_mean_another_thing_in_another_class_stays_where_it_is(test: str) -> None:
+    source = f"class Base:\n    {test}\n\nclass TestOne(Base):\n    pass\n".encode()
+    assert contradictable({"test_x.py": source}, ["test_x.py::TestOne::test_it"]) == {}
+
+
+def test_a_test_that_a_class_has_switched_off_stays_off() -> None:
+    source = FAMILY.replace("a, b = 1, 2", "test_it = None").encode()
+    flips = {"test_x.py::TestTwo::test_it": (True,)}
+    text = contradicted({"test_x.py": source}, flips, random.Random(0))["test_x.py"].decode()
+    assert text.count("def test_it") == 2
 
 
 ROWS = """import pytest

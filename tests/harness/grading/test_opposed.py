@@ -55,6 +55,35 @@ def test_a_contradiction_must_fail_and_nothing_else(outcome: str) -> None:
     assert ruling.held == (F,)
 
 
+@pytest.mark.parametrize("flip", [True, False])
+@pytest.mark.parametrize(
+    "beside", [("test_f[more]", "failed"), ("test_f[more]", "skipped")], ids=["a failure", "a skip"]
+)
+def test_a_node_that_is_none_excuses_no_other(flip: bool, beside: tuple[str, str]) -> None:
+    """A forger may report what it likes beside the tests that there are."""
+    (more, outcome) = beside
+    said = verdict(**{"test_f": "passed", more: outcome})
+    assert pair(test_f=flip).ruling([said, said]).held == (F,)
+
+
+@pytest.mark.parametrize("flip", [True, False])
+def test_a_row_whose_id_was_changed_is_not_excused_by_the_other_id(flip: bool) -> None:
+    """Who knows both ids says that the one before him passed, and of the other that it failed."""
+    first, second = (
+        verdict(**{"test_f[1-2]": "passed", "test_f[1-3]": "failed"}),
+        verdict(**{"test_f[1-3]": "passed", "test_f[1-2]": "failed"}),
+    )
+    assert pair(test_f=flip).ruling([first, second]).held == (F,)
+
+
+def test_what_is_skipped_in_both_copies_says_nothing() -> None:
+    first, second = (
+        verdict(**{"test_f[a]": "passed", "test_f[b]": "skipped"}),
+        verdict(**{"test_f[a]": "failed", "test_f[b]": "skipped"}),
+    )
+    assert pair(test_f=False).ruling([first, second]).held == ()
+
+
 def test_an_unsound_half_speaks_for_the_whole() -> None:
     ruling = pair(test_f=False).ruling([verdict(test_f="passed"), verdict("killed")])
     assert not ruling.verdict.is_sound

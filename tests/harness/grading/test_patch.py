@@ -31,13 +31,14 @@ REVERTED = [
     "evil.egg-info/entry_points.txt",
     "sitecustomize.py",
     "usercustomize.py",
+    "sitecustomize/__init__.py",
     "pytest.py",
     "_pytest/x.py",
     "json.py",
     "unittest/mock.py",
     "CONFTEST.PY",
 ]
-SHADOWING = {"pytest.py", "_pytest/x.py", "json.py", "unittest/mock.py"}
+SHADOWING = {"sitecustomize/__init__.py", "pytest.py", "_pytest/x.py", "json.py", "unittest/mock.py"}
 """Refused when new; a task may have its own."""
 TREES = st.dictionaries(
     st.sampled_from([*BEFORE, *REVERTED, "new.py", "pkg/a.py", "pkg", "docs", "tests", "__pycache__/x.pyc"]),
@@ -72,6 +73,28 @@ def test_a_test_side_change_is_reverted_and_named(path: str) -> None:
 def test_by_products_are_left_out_without_a_word(path: str) -> None:
     tree = graded_tree(BEFORE, {**BEFORE, path: b"x"})
     assert (tree.files, tree.reverted) == (BEFORE, ())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".tox/py/x.py",
+        "web/node_modules/left/index.js",
+        "env/lib/python3.11/site-packages/pip-1.dist-info/METADATA",
+        "env/pyvenv.cfg",
+        "calc.egg-info/PKG-INFO",
+        "src/calc.egg-info/SOURCES.txt",
+    ],
+)
+def test_what_installing_leaves_behind_is_left_out_without_a_word(path: str) -> None:
+    tree = graded_tree(BEFORE, {**BEFORE, "env/pyvenv.cfg": b"home = /usr\n", path: b"x"})
+    assert (tree.files, tree.reverted) == (BEFORE, ())
+
+
+@pytest.mark.parametrize("path", ["packaging/extra.py", "site/index.html", "code/new/x.txt"])
+def test_a_project_may_grow_where_it_has_the_name_of_another_module(path: str) -> None:
+    own = {**BEFORE, "packaging/__init__.py": b"", "site/old.html": b""}
+    assert graded_tree(own, {**own, path: b"x"}).files == {**own, path: b"x"}
 
 
 def test_changed_added_and_deleted_files_are_graded() -> None:
