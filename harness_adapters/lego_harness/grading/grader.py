@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from lego_harness.errors import GraderError
-from lego_harness.grading.contradict import contradictable, function_of, with_an_end
+from lego_harness.grading.contradict import by_helper, contradictable, function_of, with_an_end
 from lego_harness.grading.findings import grading_findings
 from lego_harness.grading.opposed import MAX_FUNCTIONS, Opposed, Ruling, opposed
 from lego_harness.grading.patch import GradedTree, graded_tree, make_patch, printable
@@ -42,7 +42,8 @@ class Grader:
         self._backend = backend
         self._label = label
         self._fitness: dict[Path, dict[str, bool]] = {}
-        """By task and test function that was once in doubt: whether it may be contradicted and run alone."""
+        """By task and test function that was once in doubt: whether it may be contradicted and run alone. By what
+        it gives a helper, and whether that tells anything, under `_helped` names."""
 
     async def grade(
         self, task: Task, exported: Mapping[str, bytes], *, before: Mapping[str, bytes] | None = None
@@ -66,7 +67,7 @@ class Grader:
         """The ruling on work that passed, asked again where a coin might have told what is genuine."""
         if not ruling.gives(expected.tests):
             return ruling
-        parts = sum([*self._groups(task, expected)[0].values()][:MAX_FUNCTIONS])
+        parts = sum([*self._groups(task, expected)[0][0].values()][:MAX_FUNCTIONS])
         for _ in range(-(-_COINS // parts) - 1 if parts else 0):
             other = await self._ruling(task, expected, tree, again=True)
             if not other.verdict.is_sound:
@@ -77,36 +78,39 @@ class Grader:
                 return ruling
         return ruling
 
-    def _groups(self, task: Task, expected: Expected) -> list[dict[str, int]]:
-        """Functions that can be contradicted, with their parts: those that fail untouched, and the others."""
+    def _groups(self, task: Task, expected: Expected) -> tuple[list[dict[str, int]], set[str]]:
+        """Functions that can be contradicted, with their parts: those that fail untouched, and the others. And which
+        of them by what they give a helper."""
         files, decisive = tree_files(task.tests), expected.fail_to_pass
-        found = (
-            {**contradictable(files, decisive), **with_an_end(files, decisive)},
-            contradictable(files, expected.pass_to_pass),
-        )
         known = self._fitness.setdefault(task.path, {})
-        return [{name: parts for name, parts in group.items() if known.get(name, True)} for group in found]
+        helped = {name for name in by_helper(files, decisive) if known.get(_helped(name), True)}
+        ends = {name: parts for name, parts in with_an_end(files, decisive).items() if known.get(name, True)}
+        direct, kept = (
+            {name: parts for name, parts in contradictable(files, nodes).items() if known.get(name, True)}
+            for nodes in (decisive, expected.pass_to_pass)
+        )
+        return [{**direct, **ends, **dict.fromkeys(helped, 1)}, kept], helped
 
     async def _ruling(
         self, task: Task, expected: Expected, tree: GradedTree, *, again: bool = False
     ) -> Ruling:
         """One draw, and others where it was none; `again` of nothing but what fails untouched."""
-        known, groups = self._fitness.setdefault(task.path, {}), self._groups(task, expected)
-        with opposed(task.tests, *(groups[:1] if again else groups)) as pair:
+        known, (groups, helped) = self._fitness.setdefault(task.path, {}), self._groups(task, expected)
+        with opposed(task.tests, *(groups[:1] if again else groups), helped=helped) as pair:
             ruling = await self._try(task, pair, tree.files, again=again)
             if ruling.verdict.ending == KILLED:  # by the code under test, or by bad luck: once more tells
                 ruling = await self._try(task, pair, tree.files, again=again)
             wanted = [node for node in expected.tests if not again or function_of(node) in pair.flips]
             # Which of its statements is contradicted is drawn anew: that one was fit says nothing of the next.
             doubtful = {
-                name
+                name: _helped(name) if name in helped else name
                 for name in pair.doubtful(ruling, wanted, again=again)
-                if name in ruling.held or name not in known
             }
+            doubtful = {n: key for n, key in doubtful.items() if n in ruling.held or key not in known}
             if doubtful:
-                misfits = await self._misfits(task, pair, doubtful, again=again)
-                known |= dict.fromkeys(doubtful, True) | misfits
-        if all(known.get(name, True) for name in doubtful):
+                misfits = await self._misfits(task, pair, doubtful.keys(), again=again)
+                known |= {key: misfits.get(name, True) for name, key in doubtful.items()}
+        if all(known[key] for key in doubtful.values()):
             return ruling
         return await self._ruling(task, expected, tree, again=again)  # without the misfits
 
@@ -137,6 +141,11 @@ class Grader:
             return dict.fromkeys(doubtful, False)
         failed = {function_of(node) for node, said in ruling.verdict.tests.items() if said != "passed"}
         return dict.fromkeys(doubtful & {*ruling.held, *failed}, False)
+
+
+def _helped(function: str) -> str:
+    """What a function is remembered as where it is contradicted by what it gives a helper."""
+    return f"{function}()"
 
 
 def make_grade(expected: tuple[str, ...], ruling: Ruling, tree: GradedTree, *, duration_s: float) -> Grade:

@@ -15,6 +15,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,9 +138,14 @@ def _merged(nodes: Mapping[str, Verdict], first: Verdict) -> Verdict:
 
 
 @contextmanager
-def opposed(tests: Path, *groups: Mapping[str, int], dice: Random | None = None) -> Generator[Opposed]:
+def opposed(
+    tests: Path,
+    *groups: Mapping[str, int],
+    dice: Random | None = None,
+    helped: AbstractSet[str] = frozenset(),
+) -> Generator[Opposed]:
     """The copies for one grading over some functions, each with its number of parts; those of the first
-    group go before the others."""
+    group go before the others. `helped` are to be contradicted by what they give a helper."""
     dice, targets = dice or SystemRandom(), (f"/grade/{_token()}", f"/tmp/{_token()}")
     functions = dict[str, int]()
     for group in groups:
@@ -154,8 +160,9 @@ def opposed(tests: Path, *groups: Mapping[str, int], dice: Random | None = None)
     files = tree_files(tests)
     with tempfile.TemporaryDirectory(prefix="lego-tests-") as root:
         folder = Path(root, "a")
-        _write(folder, tests, files.keys(), contradicted(files, flips, dice))
-        second = {name: text.decode() for name, text in contradicted(files, opposite, dice).items()}
+        _write(folder, tests, files.keys(), contradicted(files, flips, dice, helped=helped))
+        texts = contradicted(files, opposite, dice, helped=helped)
+        second = {name: text.decode() for name, text in texts.items()}
         yield Opposed(folder=folder, second=second, targets=targets, flips=flips)
 
 

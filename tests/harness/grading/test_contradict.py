@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_harness.grading.contradict import contradictable, contradicted, with_an_end
+from lego_harness.grading.contradict import by_helper, contradictable, contradicted, with_an_end
 
 SIMPLE = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
 LITERALS = st.recursive(
@@ -238,6 +238,29 @@ def test_a_function_with_nothing_to_contradict_has_an_end_to_it() -> None:
     genuine = contradicted(files, {function: (False,)}, random.Random(0))["test_x.py"].decode()
     assert (outcome(genuine, 3), outcome(genuine, 4), outcome(flipped(LOOSE), 3)) == (True, False, False)
     assert len(genuine.splitlines()) == len(flipped(LOOSE).splitlines())
+
+
+@pytest.mark.parametrize(
+    "call", ["check(3)", "self.assert_same(answer, 3)", "ok(answer == 3, msg=f'{answer} 4')"]
+)
+def test_what_a_helper_is_given_is_contradicted_when_it_is_asked_for(call: str) -> None:
+    function = "test_x.py::test_it"
+    files = {"test_x.py": f"def test_it():\n    {call}\n".encode()}
+    assert by_helper(files, [function]) == {function: 1}
+    texts = {
+        flip: contradicted(files, {function: (flip,)}, random.Random(0), helped={function})["test_x.py"]
+        for flip in (True, False)
+    }
+    assert [b"3" in text for text in texts.values()] == [False, True]
+    assert texts[True].count(b"4") == texts[False].count(b"4")
+
+
+@pytest.mark.parametrize(
+    "body", ["check(x)", "make(3)", "check()", "assert check(3)", "if f():\n        check(3)"]
+)
+def test_a_helper_that_is_given_nothing_or_asserts_nothing_is_no_help(body: str) -> None:
+    files = {"test_x.py": f"def test_it():\n    {body}\n".encode()}
+    assert by_helper(files, ["test_x.py::test_it"]) == {}
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,8 @@ async def test_forging_pays_nothing_where_the_tests_have_no_assertion_of_their_o
 ) -> None:
     loose = repair_task(tmp_path / "loose", **{"tests/test_hidden.py": LOOSE})
     grader = Grader(backend, label=unique_label())
-    assert (await grader.grade(loose, {"calc.py": (BROKEN + FORGER).encode()})).reward == 0
+    for cheat in (BROKEN + FORGER, EQUAL):
+        assert (await grader.grade(loose, {"calc.py": cheat.encode()})).reward == 0
     assert [(await grader.grade(loose, {"calc.py": FIXED.encode()})).reward for _ in range(3)] == [1, 1, 1]
 
 
