@@ -28,7 +28,7 @@ from lego_harness.grading.other_values import (
 )
 from lego_harness.grading.reached import reached, reaches_end
 from lego_harness.grading.rows import Rows, num_uses, rows_of
-from lego_harness.grading.tests_of import Function, found_test, with_inherited
+from lego_harness.grading.tests_of import Function, found_tests
 from lego_harness.grading.unlike import equal_unlike, printed, unlike
 
 _NUMERIC = {"almostequal", "allclose", "arrayequal", "arrayalmostequal"}
@@ -67,7 +67,7 @@ def function_of(node_id: str) -> str:
 def contradictable(tests: Mapping[str, bytes], node_ids: Iterable[str]) -> dict[str, int]:
     """Function → how many of its parts can be contradicted each by itself: its rows, or all of it.
 
-    Only functions among `node_ids` that `contradicted` can change, in order of first mention.
+    Only functions among `node_ids` that `contradicted` can change, file by file.
     """
     found: dict[str, int] = {}
     for function, tree, definition in _definitions(tests, node_ids):
@@ -98,13 +98,17 @@ def by_helper(tests: Mapping[str, bytes], node_ids: Iterable[str]) -> dict[str, 
 def _definitions(
     tests: Mapping[str, bytes], node_ids: Iterable[str]
 ) -> Iterator[tuple[str, ast.Module, Function]]:
-    trees: dict[str, ast.Module] = {}
-    for function in dict.fromkeys(map(function_of, node_ids)):
-        name = function.partition("::")[0]
-        if name not in trees:
-            trees[name] = _parsed(tests.get(name, b""))
-        if definition := found_test(trees[name], function):
-            yield function, trees[name], definition
+    for name, functions in _by_file(map(function_of, node_ids)).items():
+        tree = _parsed(tests.get(name, b""))
+        for function, definition in found_tests(tree, functions).items():
+            yield function, tree, definition
+
+
+def _by_file(functions: Iterable[str]) -> dict[str, list[str]]:
+    files: dict[str, list[str]] = {}
+    for function in dict.fromkeys(functions):
+        files.setdefault(function.partition("::")[0], []).append(function)
+    return files
 
 
 def contradicted(
@@ -117,11 +121,10 @@ def contradicted(
     """The files that hold the functions of `flips`, printed anew, the parts marked True contradicted; those of `helped`
     by what they give a helper, where they have nothing better."""
     files: dict[str, bytes] = {}
-    for name in {function.partition("::")[0] for function in flips}:
+    for name, functions in _by_file(sorted(flips)).items():
         tree = _parsed(tests[name])
-        for function in sorted(flips):
-            if function.partition("::")[0] == name and (found := found_test(tree, function)):
-                _flip(tree, found, flips[function], rng, is_helped=function in helped)
+        for function, found in found_tests(tree, functions).items():
+            _flip(tree, found, flips[function], rng, is_helped=function in helped)
         files[name] = printed(tree, rng).encode()
     return files
 
@@ -154,7 +157,7 @@ def _other_case(rows: Rows, number: int, rng: Random) -> ast.expr:
 
 def _parsed(source: bytes) -> ast.Module:
     try:
-        return with_inherited(ast.parse(source))
+        return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return ast.Module(body=[], type_ignores=[])
 

@@ -267,7 +267,7 @@ def _run_child(job: dict[str, Any], bait: Path, pipe: int) -> NoReturn:
     _prctl(_PR_SET_DUMPABLE, 1)
     os.chdir(job["workspace"])
     sys.path.append(job["workspace"])
-    before, record = _fingerprint(), Record()
+    before, record = _fingerprint(), Record(Path(job["tests"]), job["select"])
     _run_pytest(Path(job["tests"]), job["select"], bait, record)
     report = json.dumps(record.report(tampered=_is_tampered(before))).encode()
     while report:
@@ -280,7 +280,8 @@ def _run_pytest(tests: Path, select: list[str], bait: Path, record: Record) -> N
 
     canaries = sorted(str(path) for path in bait.iterdir())
     half = len(canaries) // 2
-    wanted = [f"{tests}/{name}" for name in select] or _hidden_tests(tests)
+    files = dict.fromkeys(name.partition("::")[0] for name in select)
+    wanted = [f"{tests}/{name}" for name in files] or _hidden_tests(tests)
     folders = [f"--rootdir={tests}", f"--confcutdir={tests}"]
     pytest.main([*_PYTEST, *folders, *canaries[:half], *wanted, *canaries[half:]], plugins=[record])
 
@@ -292,12 +293,23 @@ def _hidden_tests(folder: Path) -> Iterator[str]:
 
 
 class Record:
-    """A pytest plugin: the outcome of each test over its set-up, call and tear-down."""
+    """A pytest plugin: the outcome of each test over its set-up, call and tear-down; of `select` only, where it names
+    functions. Were those given to pytest, it would run nothing at all where one cannot be imported."""
 
-    def __init__(self) -> None:
+    def __init__(self, tests: Path, select: list[str]) -> None:
+        self._tests, self._select = tests, frozenset(select)
         self._outcomes: dict[str, str] = {}
         self._messages: dict[str, str] = {}
         self._durations_s: dict[str, float] = {}
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Leave out what was not asked for, canaries aside."""
+        if self._select:
+            items[:] = [item for item in items if self._is_wanted(item)]
+
+    def _is_wanted(self, item: Any) -> bool:
+        function = item.nodeid.partition("[")[0]
+        return function in self._select or not item.path.is_relative_to(self._tests)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """A test has passed when its call passed and nothing failed around it. Of its subtests, which are

@@ -1,47 +1,57 @@
 """Where the definition of a test stands in its file, by the name that pytest gives it.
 
-At the top or in a class, also below an `if` or a `try`. What a class gets from another of the file is written into it
-first (`with_inherited`): so it is found, and changed for that class alone. Invariants: no definition is given where two
-could be meant; only what means the same in another class is copied. Runs nothing.
+At the top or in a class, also below an `if` or a `try`. What its class gets from another of the file is copied into it:
+so it is found, and changed for that class alone. Invariants: no definition is given where two could be meant; only what
+means the same in another class is copied, and before anything is changed. Runs nothing.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def found_test(tree: ast.Module, function: str) -> Function | None:
-    """The definition of `file::Class::function`; None where it is made, defined twice or from another file."""
-    body: list[ast.stmt] = tree.body
-    *classes, name = function.split("::")[1:]
+def found_tests(tree: ast.Module, functions: Iterable[str]) -> dict[str, Function]:
+    """The definitions of `file::Class::function`; none of what is made, defined twice or from another file."""
+    found = {function: _found(tree, function.split("::")[1:]) for function in functions}
+    return {function: definition for function, definition in found.items() if definition}
+
+
+def _found(tree: ast.Module, path: list[str]) -> Function | None:
+    scope: ast.Module | ast.ClassDef = tree
+    *classes, name = path
     for wanted in classes:
-        inner = [node for node in _classes(body) if node.name == wanted]
-        body = inner[0].body if len(inner) == 1 else []
-    found = [node for node in _statements(body) if isinstance(node, Function) and node.name == name]
+        inner = [node for node in _classes(scope.body) if node.name == wanted]
+        if len(inner) != 1:
+            return None
+        (scope,) = inner
+    found = _named(scope, name)
+    if not found and isinstance(scope, ast.ClassDef) and (inherited := _inherited(tree, scope, name)):
+        found = [copy.deepcopy(inherited)]
+        scope.body += found
     return found[0] if len(found) == 1 else None
 
 
-def with_inherited(tree: ast.Module) -> ast.Module:
-    """The same tests, those that a class inherits from classes before it in the file written into it as well."""
-    known: dict[str, ast.ClassDef] = {}
-    for derived in _classes(tree.body):
-        for base in derived.bases:
-            above = known.get(base.id) if isinstance(base, ast.Name) else None
-            if above is None:  # what it brings, and in place of what, is not known here
-                break
-            own = {node.name for node in derived.body if isinstance(node, Function | ast.ClassDef)}
-            own |= {node.id for node in ast.walk(derived) if isinstance(node, ast.Name)}
-            derived.body += [
-                copy.deepcopy(node)
-                for node in above.body
-                if isinstance(node, Function) and node.name not in own and _means_the_same(node)
-            ]
-        known[derived.name] = derived
-    return tree
+def _inherited(tree: ast.Module, derived: ast.ClassDef, name: str) -> Function | None:
+    """What a class gets from those before it in the file, the first of its bases first."""
+    if any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(derived)):
+        return None  # switched off, or another
+    earlier = tree.body[: tree.body.index(derived)] if derived in tree.body else []
+    known = {node.name: node for node in _classes(earlier)}
+    for base in derived.bases:
+        above = known.get(base.id) if isinstance(base, ast.Name) else None
+        if above is None:  # what it brings, and in place of what, is not known here
+            return None
+        if found := _named(above, name) or [one for one in [_inherited(tree, above, name)] if one]:
+            return found[0] if len(found) == 1 and _means_the_same(found[0]) else None
+    return None
+
+
+def _named(scope: ast.Module | ast.ClassDef, name: str) -> list[Function]:
+    return [node for node in _statements(scope.body) if isinstance(node, Function) and node.name == name]
 
 
 def _means_the_same(test: Function) -> bool:
@@ -51,7 +61,7 @@ def _means_the_same(test: Function) -> bool:
     names |= {node.attr for node in ast.walk(test) if isinstance(node, ast.Attribute)}
     is_private = any(name.startswith("__") and not name.endswith("__") for name in names)
     is_bound = is_private or bool(names & {"super", "__class__"})
-    return test.name.startswith("test") and not (test.decorator_list or has_defaults or is_bound)
+    return not (test.decorator_list or has_defaults or is_bound)
 
 
 def _classes(body: list[ast.stmt]) -> list[ast.ClassDef]:

@@ -52,7 +52,7 @@ def printed(tree: ast.Module, rng: Random) -> str:
     place = next((i for i, statement in enumerate(tree.body) if not _is_first(i, statement)), len(tree.body))
     whole = ast.Module([*tree.body[:place], *own, *tree.body[place:]], tree.type_ignores)
     text = ast.unparse(ast.fix_missing_locations(whole))
-    return text.replace(_NAME, "".join(rng.choices(ascii_lowercase, k=_LENGTH))) + "\n"
+    return text.replace(_NAME, "v" + "".join(rng.choices(ascii_lowercase, k=_LENGTH - 1))) + "\n"
 
 
 def _is_first(number: int, statement: ast.stmt) -> bool:

@@ -85,6 +85,15 @@ async def test_deleting_everything_scores_nothing(grader: Grader, task: Task) ->
     assert (grade.reward, set(grade.tests.values())) == (0, {"missing"})
 
 
+@pytest.mark.parametrize("text", ["def add(a, b) return a + b\n", "import not_there\n"])
+async def test_work_that_cannot_be_imported_has_failed_and_forged_nothing(
+    grader: Grader, task: Task, text: str
+) -> None:
+    grade = await grader.grade(task, left_behind(workspace_files(task), {"calc.py": text}))
+    assert (grade.reward, set(grade.tests.values()), grade.findings) == (0, {"missing"}, ())
+    assert grade.detail.startswith("3 of 3 tests did not run")
+
+
 @pytest.mark.parametrize(
     "loop",
     ["while True: pass", "import time; time.sleep(10**6)", "import os, signal; os.kill(os.getpid(), 19)"],
