@@ -32,10 +32,29 @@ def swallowing(tree: ast.Module) -> Iterator[str]:
     yield from (f"{node.name} swallows every exception" for node in counts if counts[node])
 
 
-def checks(tree: ast.Module) -> dict[str, int]:
+def lost_checks(old: ast.Module, new: ast.Module) -> Iterator[str]:
+    """Functions that refused something, and now neither do nor call one of the file's that does."""
+    was, now = _checks(old), _checks(new)
+    refusing = {name for name, count in now.items() if count}
+    delegating = _counted(new, lambda node: isinstance(node, ast.Call) and _called(node) in refusing)
+    excused = {node.name for node in delegating if delegating[node]}
+    for name in sorted(was):
+        if was[name] and now.get(name) == 0 and name not in excused:
+            yield f"{name} lost its checks"
+
+
+def _checks(tree: ast.Module) -> dict[str, int]:
     """Function → how many statements of it refuse something."""
     counts = _counted(tree, lambda node: isinstance(node, ast.Raise | ast.Assert))
     return {node.name: counts[node] for node in ast.walk(tree) if isinstance(node, _Function)}
+
+
+def _called(call: ast.Call) -> str:
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
 
 
 def _counted(tree: ast.Module, is_one: Callable[[ast.AST], bool]) -> Counter[_Function]:

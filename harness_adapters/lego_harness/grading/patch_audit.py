@@ -15,7 +15,7 @@ import tokenize
 import warnings
 from collections.abc import Iterator, Mapping
 
-from lego_harness.grading.audit_cases import case_tables, checks, swallowing
+from lego_harness.grading.audit_cases import case_tables, lost_checks, swallowing
 from lego_harness.grading.audit_comparisons import blind_comparisons
 from lego_harness.grading.audit_meddling import meddling
 from lego_harness.grading.findings import finding
@@ -61,8 +61,7 @@ def _hidden(source: bytes) -> Iterator[str]:
 def _degenerate(old: ast.Module, new: ast.Module) -> Iterator[str]:
     for found in (blind_comparisons, meddling, case_tables, swallowing):
         yield from sorted(set(found(new)) - set(found(old)))
-    was, now = checks(old), checks(new)
-    yield from (f"{name} lost its checks" for name in sorted(was) if was[name] and now.get(name) == 0)
+    yield from lost_checks(old, new)
 
 
 def _is_test(path: str) -> bool:

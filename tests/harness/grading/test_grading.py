@@ -199,7 +199,7 @@ import gc
 
 class Passes(dict):
     def __setitem__(self, test, outcome):
-        super().__setitem__(test, outcome if test.startswith("..") else "passed")
+        super().__setitem__(test, outcome if test.startswith(("..", "::")) else "passed")
 
     def get(self, test, default=None):
         return "incomplete"
@@ -252,7 +252,7 @@ import gc, os
 class Guesses(dict):
     def __setitem__(self, test, outcome):
         guess = "passed" if "first" in os.environ else "failed"
-        super().__setitem__(test, outcome if test.startswith("..") else guess)
+        super().__setitem__(test, outcome if test.startswith(("..", "::")) else guess)
 
     def get(self, test, default=None):
         return "incomplete"

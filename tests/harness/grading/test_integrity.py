@@ -166,6 +166,12 @@ def test_what_people_write_every_day_is_not_named() -> None:
     assert audit(FIXED + MODERATE) == []
 
 
+def test_a_check_that_another_function_makes_is_not_lost() -> None:
+    moved = b"def add(a, b):\n    refuse(a)\n    return a + b\n\ndef refuse(a):\n    if a is None:\n        raise ValueError\n"
+    assert audit(moved) == []
+    assert audit(moved.replace(b"raise ValueError", b"pass")) == ["calc.py: add lost its checks"]
+
+
 def test_what_was_only_moved_is_not_named() -> None:
     old = {"old.py": b"import ctypes\n\ndef f():\n    exec('x')\n"}
     assert list(patch_findings(old, {"new.py": old["old.py"] + b"x = 1\n"})) == []
