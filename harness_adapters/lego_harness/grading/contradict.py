@@ -186,7 +186,7 @@ def _contradict(function: Function, statement: ast.stmt, rng: Random) -> None:
         call.args[0] = ast.Name(other_exception(known, rng), ast.Load())
     elif call := _assertion(statement):
         name = _name(call.func)
-        if name == "assertIn" and len(call.args) > 1 and (sides := _not_in(*call.args[:2], rng)):
+        if name == "assertIn" and len(call.args) > 1 and (sides := _not_in(call.args[0], call.args[1], rng)):
             call.args[:2] = sides
         elif name in _OPPOSITES:
             _rename(call.func, _OPPOSITES[name])

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import importlib
 import json
 import os
 import random
@@ -78,13 +79,11 @@ def main() -> None:
 
 
 def _import_pytest() -> None:
-    """All of pytest's own plugins are loaded now, from the toolchain."""
-    import cmath  # noqa: F401
-    import difflib  # noqa: F401
-    import math  # noqa: F401
-
+    """All of pytest's own plugins are loaded now, from the toolchain, and whatever is to be guarded."""
     from _pytest.config import get_config
 
+    for name in sorted(_GUARDED - {"__main__"}):
+        importlib.import_module(name)
     get_config()._ensure_unconfigure()  # pyright: ignore[reportPrivateUsage]
     gc.freeze()  # children need not look again at what all of them share
 
