@@ -4,7 +4,7 @@
 fail the changed one: another expected value, the opposite condition, another exception. An
 object that equals everything, an answer read from the test itself, a patched assertion, a forged
 report: they pass both. Where a function has no such statement, what it gives a helper is changed
-(`helpers_called.py`), or its end says something true or something wrong: that tells who forges from who passes, if
+(`delegated.py`), or its end says something true or something wrong: that tells who forges from who passes, if
 not who reads. Invariants: only what every passing run reaches is
 changed (`reached.py`); both forms of a file are printed alike and read alike (`other_values.py`), so that neither
 says which it is. Runs nothing.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from random import Random
 
-from lego_harness.grading.helpers_called import contradict_call, helper_calls
+from lego_harness.grading.delegated import contradict_delegation, delegations
 from lego_harness.grading.other_values import (
     elsewhere,
     has_value,
@@ -86,12 +86,12 @@ def with_an_end(tests: Mapping[str, bytes], node_ids: Iterable[str]) -> dict[str
     }
 
 
-def by_helper(tests: Mapping[str, bytes], node_ids: Iterable[str]) -> dict[str, int]:
+def delegating(tests: Mapping[str, bytes], node_ids: Iterable[str]) -> dict[str, int]:
     """The same for functions that have nothing to contradict but what they give a helper."""
     return {
         function: 1
         for function, tree, definition in _definitions(tests, node_ids)
-        if not _sites(tree, definition) and helper_calls(tree, definition)
+        if not _sites(tree, definition) and delegations(tree, definition)
     }
 
 
@@ -116,26 +116,26 @@ def contradicted(
     flips: Mapping[str, Sequence[bool]],
     rng: Random,
     *,
-    helped: AbstractSet[str] = frozenset(),
+    delegated: AbstractSet[str] = frozenset(),
 ) -> dict[str, bytes]:
-    """The files that hold the functions of `flips`, printed anew, the parts marked True contradicted; those of `helped`
+    """The files that hold the functions of `flips`, printed anew, the parts marked True contradicted; those of `delegated`
     by what they give a helper, where they have nothing better."""
     files: dict[str, bytes] = {}
     for name, functions in _by_file(sorted(flips)).items():
         tree = _parsed(tests[name])
         for function, found in found_tests(tree, functions).items():
-            _flip(tree, found, flips[function], rng, is_helped=function in helped)
+            _flip(tree, found, flips[function], rng, is_delegated=function in delegated)
         files[name] = printed(tree, rng).encode()
     return files
 
 
 def _flip(
-    tree: ast.Module, function: Function, flips: Sequence[bool], rng: Random, *, is_helped: bool
+    tree: ast.Module, function: Function, flips: Sequence[bool], rng: Random, *, is_delegated: bool
 ) -> None:
     sites = _sites(tree, function)
-    if not sites and is_helped:
+    if not sites and is_delegated:
         if any(flips):
-            contradict_call(rng.choice(helper_calls(tree, function)), rng)
+            contradict_delegation(rng.choice(delegations(tree, function)), rng)
     elif not sites:
         function.body.append(_last_word(rng, is_true=not any(flips)))
     elif rows := rows_of(tree, function, sites):

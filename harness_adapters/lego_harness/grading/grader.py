@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from lego_harness.errors import GraderError
-from lego_harness.grading.contradict import by_helper, contradictable, function_of, with_an_end
+from lego_harness.grading.contradict import contradictable, delegating, function_of, with_an_end
 from lego_harness.grading.findings import grading_findings
 from lego_harness.grading.opposed import MAX_FUNCTIONS, Opposed, Ruling, opposed
 from lego_harness.grading.patch import GradedTree, graded_tree, make_patch, printable
@@ -43,7 +43,7 @@ class Grader:
         self._label = label
         self._fitness: dict[Path, dict[str, bool]] = {}
         """By task and test function that was once in doubt: whether it may be contradicted and run alone. By what
-        it gives a helper, and whether that tells anything, under `_helped` names."""
+        it gives a helper, and whether that tells anything, under `_delegated` names."""
 
     async def grade(
         self, task: Task, exported: Mapping[str, bytes], *, before: Mapping[str, bytes] | None = None
@@ -83,27 +83,27 @@ class Grader:
         of them by what they give a helper."""
         files, decisive = tree_files(task.tests), expected.fail_to_pass
         known = self._fitness.setdefault(task.path, {})
-        helped = {name for name in by_helper(files, decisive) if known.get(_helped(name), True)}
+        delegated = {name for name in delegating(files, decisive) if known.get(_delegated(name), True)}
         ends = {name: parts for name, parts in with_an_end(files, decisive).items() if known.get(name, True)}
         direct, kept = (
             {name: parts for name, parts in contradictable(files, nodes).items() if known.get(name, True)}
             for nodes in (decisive, expected.pass_to_pass)
         )
-        return [{**direct, **ends, **dict.fromkeys(helped, 1)}, kept], helped
+        return [{**direct, **ends, **dict.fromkeys(delegated, 1)}, kept], delegated
 
     async def _ruling(
         self, task: Task, expected: Expected, tree: GradedTree, *, again: bool = False
     ) -> Ruling:
         """One draw, and others where it was none; `again` of nothing but what fails untouched."""
-        known, (groups, helped) = self._fitness.setdefault(task.path, {}), self._groups(task, expected)
-        with opposed(task.tests, *(groups[:1] if again else groups), helped=helped) as pair:
+        known, (groups, delegated) = self._fitness.setdefault(task.path, {}), self._groups(task, expected)
+        with opposed(task.tests, *(groups[:1] if again else groups), delegated=delegated) as pair:
             ruling = await self._try(task, pair, tree.files, again=again)
             if ruling.verdict.ending == KILLED:  # by the code under test, or by bad luck: once more tells
                 ruling = await self._try(task, pair, tree.files, again=again)
             wanted = [node for node in expected.tests if not again or function_of(node) in pair.flips]
             # Which of its statements is contradicted is drawn anew: that one was fit says nothing of the next.
             doubtful = {
-                name: _helped(name) if name in helped else name
+                name: _delegated(name) if name in delegated else name
                 for name in pair.doubtful(ruling, wanted, again=again)
             }
             doubtful = {n: key for n, key in doubtful.items() if n in ruling.held or key not in known}
@@ -143,7 +143,7 @@ class Grader:
         return dict.fromkeys(doubtful & {*ruling.held, *failed}, False)
 
 
-def _helped(function: str) -> str:
+def _delegated(function: str) -> str:
     """What a function is remembered as where it is contradicted by what it gives a helper."""
     return f"{function}()"
 

@@ -142,10 +142,10 @@ def opposed(
     tests: Path,
     *groups: Mapping[str, int],
     dice: Random | None = None,
-    helped: AbstractSet[str] = frozenset(),
+    delegated: AbstractSet[str] = frozenset(),
 ) -> Generator[Opposed]:
     """The copies for one grading over some functions, each with its number of parts; those of the first
-    group go before the others. `helped` are to be contradicted by what they give a helper."""
+    group go before the others. `delegated` are to be contradicted by what they give a helper."""
     dice, targets = dice or SystemRandom(), (f"/grade/{_token()}", f"/tmp/{_token()}")
     functions = dict[str, int]()
     for group in groups:
@@ -160,8 +160,8 @@ def opposed(
     files = tree_files(tests)
     with tempfile.TemporaryDirectory(prefix="lego-tests-") as root:
         folder = Path(root, "a")
-        _write(folder, tests, files.keys(), contradicted(files, flips, dice, helped=helped))
-        texts = contradicted(files, opposite, dice, helped=helped)
+        _write(folder, tests, files.keys(), contradicted(files, flips, dice, delegated=delegated))
+        texts = contradicted(files, opposite, dice, delegated=delegated)
         second = {name: text.decode() for name, text in texts.items()}
         yield Opposed(folder=folder, second=second, targets=targets, flips=flips)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_harness.grading.contradict import by_helper, contradictable, contradicted, with_an_end
+from lego_harness.grading.contradict import contradictable, contradicted, delegating, with_an_end
 
 SIMPLE = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
 LITERALS = st.recursive(
@@ -246,9 +246,9 @@ def test_a_function_with_nothing_to_contradict_has_an_end_to_it() -> None:
 def test_what_a_helper_is_given_is_contradicted_when_it_is_asked_for(call: str) -> None:
     function = "test_x.py::test_it"
     files = {"test_x.py": f"def test_it():\n    {call}\n".encode()}
-    assert by_helper(files, [function]) == {function: 1}
+    assert delegating(files, [function]) == {function: 1}
     texts = {
-        flip: contradicted(files, {function: (flip,)}, random.Random(0), helped={function})["test_x.py"]
+        flip: contradicted(files, {function: (flip,)}, random.Random(0), delegated={function})["test_x.py"]
         for flip in (True, False)
     }
     assert [b"3" in text for text in texts.values()] == [False, True]
@@ -260,7 +260,7 @@ def test_what_a_helper_is_given_is_contradicted_when_it_is_asked_for(call: str) 
 )
 def test_a_helper_that_is_given_nothing_or_asserts_nothing_is_no_help(body: str) -> None:
     files = {"test_x.py": f"def test_it():\n    {body}\n".encode()}
-    assert by_helper(files, ["test_x.py::test_it"]) == {}
+    assert delegating(files, ["test_x.py::test_it"]) == {}
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,13 @@ _ASSERTING = re.compile(
 )
 
 
-def helper_calls(tree: ast.Module, function: Function) -> list[ast.stmt]:
+def delegations(tree: ast.Module, function: Function) -> list[ast.stmt]:
     """Statements that call something by the name of an assertion and give it a literal."""
     found = reached(tree, function, lambda _: False)
     return [statement for statement in found if _is_asserting(statement) and any(_literals(statement))]
 
 
-def contradict_call(statement: ast.stmt, rng: Random) -> None:
+def contradict_delegation(statement: ast.stmt, rng: Random) -> None:
     """One of its literals becomes another."""
     literal = rng.choice(list(_literals(statement)))
     replaced(statement, literal, other_than(literal, rng))
