@@ -1,14 +1,16 @@
-"""`lego tasks audit`: which tasks of a pool can be trusted with rewards.
+"""`lego tasks audit`: which tasks of a pool can be trusted with rewards, and a pool of those.
 
 Owns options, display and exit codes: 0 when every task is sound, 1 when one is not, 143 when it was told to end. What is looked at is
-`lego_harness.tasks.audit`'s.
+`lego_harness.tasks.audit`'s. Invariant: with --out no task is left out without its reason in audit.json, and a command that ended
+early goes on behind the last task when it is given again.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +19,14 @@ import click
 
 from lego_control.ending import run_to_its_end
 from lego_control.options import SANDBOXES
+from lego_harness.output import resumed_folder
 from lego_harness.text import one_line
 
 if TYPE_CHECKING:
+    from lego_control.audit_table import Table
+    from lego_harness.sandbox.base import SandboxBackend
     from lego_harness.tasks.audit import Audit
+    from lego_harness.types import Task
 
 
 @click.command()
@@ -47,12 +53,35 @@ if TYPE_CHECKING:
     multiple=True,
     help="A run over POOL: what people said in its lego review counts, too; repeatable.",
 )
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder of a new pool, of the sound tasks alone."
+)
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object per task.")
 def audit(
-    pool: Path, repeat: int, jobs: int, sandbox: str, runs: tuple[Path, ...], for_programs: bool
+    pool: Path,
+    repeat: int,
+    jobs: int,
+    sandbox: str,
+    runs: tuple[Path, ...],
+    out: Path | None,
+    for_programs: bool,
 ) -> int:
-    """Grade each task of POOL untouched and solved, again and again. Exit 1 if one is not sound."""
-    return run_to_its_end(_audit(pool, repeat, jobs, sandbox, reviewed(runs), for_programs))
+    """Grade each task of POOL untouched and solved, again and again. Exit 1 if one is not sound.
+
+    With --out the sound ones become a pool, in which audit.json says of the others why they were left; given again
+    after it ended early, it goes on where it was.
+    """
+    from lego_control.audit_table import Table
+    from lego_harness.sandbox.choose import choose_backend
+    from lego_harness.tasks.folder import load_pool
+
+    tasks, backend = load_pool(pool), choose_backend(sandbox)
+    asked, against = Table(pool=str(pool), repeat=repeat, sandbox=backend.name), reviewed(runs)
+    with resumed_folder(out) if out else nullcontext() as folder:
+        code = run_to_its_end(_audit(tasks, backend, asked, jobs, against, folder, for_programs))
+        if code > 1:
+            raise SystemExit(code)
+    return code
 
 
 def reviewed(runs: Iterable[Path]) -> dict[str, str]:
@@ -68,25 +97,46 @@ def reviewed(runs: Iterable[Path]) -> dict[str, str]:
 
 
 async def _audit(
-    pool: Path, repeat: int, jobs: int, sandbox: str, said: Mapping[str, str], for_programs: bool
+    tasks: Sequence[Task],
+    backend: SandboxBackend,
+    table: Table,
+    jobs: int,
+    against: Mapping[str, str],
+    folder: Path | None,
+    for_programs: bool,
 ) -> int:
-    from lego_harness.sandbox.choose import choose_backend
+    from lego_control.audit_table import FILE, copy_sound
+    from lego_control.begun import begun, keep
     from lego_harness.tasks.audit import audit as audited
-    from lego_harness.tasks.folder import load_pool
 
-    tasks, backend = load_pool(pool), choose_backend(sandbox)
+    table = begun(folder / FILE, table) if folder else table
     await backend.check()
     await backend.reap()
-    num_bad = 0
-    label = f"audit-{secrets.token_hex(4)}"
-    async for found in audited(tasks, backend, repeat=repeat, label=label, jobs=jobs):
-        if found.task_id in said:
-            found = replace(found, faults=(*found.faults, said[found.task_id]))
-        num_bad += bool(found.faults)
+    label, done = f"audit-{secrets.token_hex(4)}", {one.task_id for one in table.tasks}
+    async for found in audited(tasks, backend, repeat=table.repeat, label=label, jobs=jobs, done=done):
+        table = table.model_copy(update={"tasks": (*table.tasks, found)})
+        if folder:
+            keep(folder / FILE, table)
+        (found,) = with_review([found], against)
         click.echo(json.dumps(asdict(found)) if for_programs else _line(found))
+    audits = with_review(table.tasks, against)
+    if folder:
+        keep(folder / FILE, table.model_copy(update={"tasks": audits}))
+        copy_sound(tasks, audits, folder)
+    num_bad = sum(bool(one.faults) for one in audits)
     if not for_programs:
-        click.echo(f"{len(tasks) - num_bad} of {len(tasks)} tasks are sound, {repeat} gradings of each tree")
+        click.echo(
+            f"{len(tasks) - num_bad} of {len(tasks)} tasks are sound, {table.repeat} gradings of each tree"
+        )
     return int(num_bad > 0)
+
+
+def with_review(audits: Sequence[Audit], against: Mapping[str, str]) -> tuple[Audit, ...]:
+    """What was found, and what people said of tasks that they want out."""
+    return tuple(
+        replace(one, faults=(*one.faults, against[one.task_id])) if one.task_id in against else one
+        for one in audits
+    )
 
 
 def _line(found: Audit) -> str:

@@ -3,17 +3,16 @@
     PROJECT… ─ lego_harness.synthesis.build ─▶ DIR/PROJECT-000…  DIR/synth.json
 
 Owns options, display and exit codes: 0 when every project gave tasks, 1 when one was refused, 143 when it was told
-to end. Invariants: nothing is left out without its reason; the new folder appears whole or not at all.
+to end. Invariants: nothing is left out without its reason; the new folder appears whole or not at all; a command that
+ended early goes on where it was when it is given again, a project at a time.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+import shutil
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,14 +21,14 @@ import click
 from lego_control.ending import run_to_its_end
 from lego_control.options import SANDBOXES
 from lego_harness.errors import UsageError
-from lego_harness.output import whole_folder
+from lego_harness.output import resumed_folder
 from lego_harness.text import one_line
 
 if TYPE_CHECKING:
+    from lego_control.synth_table import Table
+    from lego_harness.sandbox.base import SandboxBackend
     from lego_harness.synthesis.build import Built, Made
     from lego_harness.synthesis.project import Project
-
-FILE = "synth.json"
 
 
 @click.command()
@@ -73,8 +72,11 @@ def synth(
     """Make audited tasks of real projects: PROJECT is NAME==VERSION on the package index or a .tar.gz of one.
 
     Without PROJECT, of a catalogue of pinned ones. One task is one fault in a function that the project's own tests
-    call; tests that tell of it are hidden and decide.
+    call; tests that tell of it are hidden and decide. Given again after it ended early, it goes on where it was.
     """
+    from lego_control.begun import begun
+    from lego_control.synth_table import FILE, Table, clean
+    from lego_harness.sandbox.choose import choose_backend
     from lego_harness.synthesis.catalogue import CATALOGUE
     from lego_harness.synthesis.sdists import pinned
 
@@ -83,58 +85,54 @@ def synth(
         raise UsageError(f"--heldout {unknown[0]}: expected one of {', '.join(wanted.values())}")
     if twice := {name for name in wanted.values() if [*wanted.values()].count(name) > 1}:
         raise UsageError(f"project {min(twice)} is named twice, expected each once")
-    told = {"seed": seed, "size": size, "repeat": repeat, "sandbox": sandbox, "heldout": heldout}
-    splits = {said: "heldout" if name in heldout else "train" for said, name in wanted.items()}
-    with whole_folder(out) as unfinished:
-        many = jobs or os.cpu_count() or 1
-        code = run_to_its_end(_synth(splits, unfinished, told, seed, size, repeat, many, sandbox))
+    backend = choose_backend(sandbox)
+    asked = Table(
+        seed=seed, size=size, repeat=repeat, sandbox=backend.name, heldout=tuple(sorted({*heldout}))
+    )
+    with resumed_folder(out) as unfinished:
+        table = begun(unfinished / FILE, asked)
+        clean(unfinished, table)
+        code = run_to_its_end(_synth([*wanted], unfinished, table, backend, jobs or os.cpu_count() or 1))
         if code > 1:
             raise SystemExit(code)
     click.echo(f"{len([*out.glob('*/task.toml')])} tasks in {out}")
     return code
 
 
-async def _synth(
-    splits: dict[str, str],
-    into: Path,
-    told: Mapping[str, object],
-    seed: int,
-    size: int,
-    repeat: int,
-    jobs: int,
-    sandbox: str,
-) -> int:
-    from lego_harness.sandbox.choose import choose_backend
+async def _synth(wanted: Sequence[str], into: Path, table: Table, backend: SandboxBackend, jobs: int) -> int:
+    from lego_control.begun import keep
+    from lego_control.synth_table import FILE
     from lego_harness.synthesis.build import build
 
-    backend, label = choose_backend(sandbox), f"synth-{secrets.token_hex(4)}"
     await backend.check()
     await backend.reap()
-    found, refused = _read(splits)
-    built: list[Built] = []
+    label = f"synth-{secrets.token_hex(4)}"
+    found, refused = _read(wanted)
     for said, project in found.items():
-        started, split = time.monotonic(), splits[said]
+        if table.done(project.pin):
+            continue
         try:
-            one = await build(
+            built = await build(
                 project,
                 into,
                 backend,
-                split=split,
-                seed=seed,
-                size=size,
-                repeat=repeat,
+                split="heldout" if project.pin.name in table.heldout else "train",
+                seed=table.seed,
+                size=table.size,
+                repeat=table.repeat,
                 jobs=jobs,
                 label=label,
             )
         except UsageError as error:
             refused[said] = _refused(error)
             continue
-        built.append(one)
-        click.echo(_line(one, time.monotonic() - started))
-    if not any(_sound(one.tasks) for one in built):
-        raise UsageError(f"none of {len(splits)} projects gave a task, see above")
-    table = {**told, "sandbox": backend.name, "projects": [asdict(one) for one in built], "refused": refused}
-    (into / FILE).write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+        table = table.model_copy(update={"projects": (*table.projects, built)})
+        keep(into / FILE, table)
+        click.echo(_line(built))
+    if not any(_sound(one.tasks) for one in table.projects):
+        shutil.rmtree(into)
+        raise UsageError(f"none of {len(wanted)} projects gave a task, see above")
+    keep(into / FILE, table.model_copy(update={"refused": refused}))
     return int(bool(refused))
 
 
@@ -161,12 +159,12 @@ def _sound(tasks: Sequence[Made]) -> list[Made]:
     return [task for task in tasks if not task.faults]
 
 
-def _line(built: Built, seconds: float) -> str:
+def _line(built: Built) -> str:
     sound, made = len(_sound(built.tasks)), len(built.tasks)
     lost = "".join(
         f"\n  left out {one.task}: {one_line('; '.join(one.faults))}" for one in built.tasks if one.faults
     )
     return (
         f"{built.project:14} {built.version:10} {sound:3} tasks sound of {made} made, {built.num_tried} faults tried; "
-        f"{built.num_tests} tests call {built.num_functions} functions; {seconds:.0f} s{lost}"
+        f"{built.num_tests} tests call {built.num_functions} functions; {built.seconds:.0f} s{lost}"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lego_harness.errors import InfrastructureError, UsageError
@@ -29,9 +29,7 @@ def writing(out: Path | str) -> Generator[None]:
 @contextmanager
 def whole_folder(out: Path) -> Generator[Path]:
     """A folder to fill, which becomes `--out` behind it, or goes. Raises UsageError where that is there already."""
-    if out.exists():
-        raise UsageError(f"--out {out}: is there already, expected a new folder")
-    unfinished = out.with_name(f".{out.name}.unfinished")
+    unfinished = _beside(out)
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
         with writing(f"--out {out}"):
@@ -40,3 +38,23 @@ def whole_folder(out: Path) -> Generator[Path]:
             unfinished.rename(out)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+@contextmanager
+def resumed_folder(out: Path) -> Generator[Path]:
+    """As `whole_folder`, but what is in it stays where the command ends early, and is there when it begins again."""
+    unfinished = _beside(out)
+    try:
+        with writing(f"--out {out}"):
+            unfinished.mkdir(parents=True, exist_ok=True)
+            yield unfinished
+            unfinished.rename(out)
+    finally:
+        with suppress(OSError):
+            unfinished.rmdir()  # nothing was begun
+
+
+def _beside(out: Path) -> Path:
+    if out.exists():
+        raise UsageError(f"--out {out}: is there already, expected a new folder")
+    return out.with_name(f".{out.name}.unfinished")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lego_control.cli import main
+from lego_harness.tasks.folder import load_pool
 from tests.support.repair_task import FIXED, TESTS, write_files
 from tests.support.runs import write_run
 
@@ -61,6 +62,28 @@ def test_what_a_person_said_of_a_task_in_review_is_a_fault(
     assert fault.startswith("labelled broken_grader by ")
     assert fault.endswith(": accepts everything")
     assert main([*command, "--run", str(tmp_path / "none")]) == 2
+
+
+def test_sound_tasks_become_a_pool_and_a_command_that_was_killed_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool, out, left = tmp_path / "pool", tmp_path / "out", tmp_path / ".out.unfinished"
+    write_files(pool / "a-sound")
+    write_files(pool / "b-again")
+    command = ["tasks", "audit", str(pool), "--repeat", "1", "--sandbox", "bubblewrap", "--out"]
+    assert main([*command, str(out)]) == 1
+    assert [task.id for task in load_pool(out)] == ["a-sound"]
+    told = json.loads((out / "audit.json").read_text())
+    assert [one["faults"] for one in told["tasks"]] == [[], ["the same as a-sound"]]
+    left.mkdir()
+    (left / "audit.json").write_text(json.dumps({**told, "tasks": told["tasks"][:1]}))
+    (out / "audit.json").unlink()
+    out.rename(tmp_path / "old")
+    capsys.readouterr()
+    assert main([*command, str(out)]) == 1
+    assert "a-sound " not in (said := capsys.readouterr().out)
+    assert "1 of 2 tasks are sound" in said
+    assert json.loads((out / "audit.json").read_text())["tasks"][1] == told["tasks"][1]
 
 
 def test_no_pool_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

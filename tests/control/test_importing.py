@@ -157,7 +157,11 @@ def test_every_refused_instance_has_its_reason_and_the_others_are_taken(tmp_path
         ({"FAIL_TO_PASS": []}, "FAIL_TO_PASS: "),
         (
             {"FAIL_TO_PASS": ["test_add (calc.Tests)"]},
-            "FAIL_TO_PASS: test_add (calc.Tests) is not a pytest name",
+            "FAIL_TO_PASS: test_add (calc.Tests) is not a pytest name below tests/: unittest's own runner",
+        ),
+        (
+            {"FAIL_TO_PASS": ["test_add"]},
+            "FAIL_TO_PASS: test_add is not a pytest name below tests/, but a function without its file",
         ),
         ({"problem_statement": ""}, "problem_statement: "),
     ]

@@ -36,12 +36,33 @@ def test_a_project_becomes_sound_tasks_that_do_not_show_their_tests(
     assert [task.split for task in pool] == ["heldout"] * 2
     assert [made["faults"] for made in told["projects"][0]["tasks"]] == [[], []]
     assert told["projects"][0]["num_functions"] == 3
+    tried = told["projects"][0]["num_tried"]
+    assert tried == 2 + sum(told["projects"][0]["rejected"].values())
     for task, made in zip(pool, told["projects"][0]["tasks"], strict=True):
         given = workspace_files(task)
         assert made["function"] != "unused"
         assert set(given) == set(FILES) - {"tests/test_prices.py"}
         assert given["shop/prices.py"].decode() != FILES["shop/prices.py"]
         assert FILES["shop/prices.py"].encode() not in given.values()
+
+
+@pytest.mark.slow
+def test_a_command_that_was_killed_goes_on_behind_the_last_project(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = {"market.egg-info/top_level.txt": "shop\n"}
+    one, other = (str(archive(tmp_path / f"{name}-1.0.tar.gz", named)) for name in ("shop", "market"))
+    assert synth(tmp_path / "a", one, "--size", "1") == 0
+    left = (tmp_path / "a").rename(tmp_path / ".b.unfinished")
+    (left / "market-000" / "tests").mkdir(parents=True)
+    assert synth(tmp_path / "b", one, other, "--size", "1", "--seed", "1") == 2
+    assert "was begun with seed 0" in capsys.readouterr().err
+    assert synth(tmp_path / "b", one, other, "--size", "1") == 0
+    said = capsys.readouterr().out
+    assert "market  " in said
+    assert "shop  " not in said
+    assert [task.id for task in load_pool(tmp_path / "b")] == ["market-000", "shop-000"]
+    assert not left.exists()
 
 
 @pytest.mark.slow

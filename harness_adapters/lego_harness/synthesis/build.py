@@ -1,14 +1,16 @@
 """From a project to audited task folders, and what became of everything on the way.
 
-    Project ─ covered ─▶ Coverage ─ screened ─▶ faults ─ write_task ─▶ folders ─ prove, audit ─▶ sound ones
+    Project ─ covered ─▶ Coverage ─ Screen ─▶ faults ─ write_task ─▶ folders ─ prove, audit ─▶ sound ones
 
-Invariant: a task that stays in the pool is proven, and has earned 0 untouched and 1 with its solution in every one of
-its gradings, by the grader that rollouts meet; everything else is told of with its reason.
+Invariants: a task that stays in the pool is proven, and has earned 0 untouched and 1 with its solution in every one of
+its gradings, by the grader that rollouts meet; everything else is told of with its reason, and another fault tried in
+its place.
 """
 
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,7 @@ from pathlib import Path
 from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.synthesis.coverage import covered
 from lego_harness.synthesis.project import Project
-from lego_harness.synthesis.screen import Found, screened
+from lego_harness.synthesis.screen import Found, Screen
 from lego_harness.synthesis.write import write_task
 from lego_harness.tasks.audit import audit
 from lego_harness.tasks.folder import load_task
@@ -51,6 +53,9 @@ class Built:
     """That they call."""
     num_tried: int
     """Faults that its tests were run over."""
+    rejected: dict[str, int]
+    """Of those, the ones that made no task, by reason."""
+    seconds: float
     tasks: tuple[Made, ...]
 
 
@@ -68,23 +73,29 @@ async def build(
 ) -> Built:
     """At most `size` tasks of a project as folders below `into`; raises UsageError where it cannot be used,
     InfrastructureError where something else failed."""
+    started = time.monotonic()
     coverage = await covered(project, backend, label=label)
-    found, tried = await screened(project, coverage, backend, seed=seed, size=size, jobs=jobs, label=label)
-    names = [f"{project.pin.name}-{number:03}" for number in range(len(found))]
-    for name, one in zip(names, found, strict=True):
-        write_task(into / name, project, one, split=split)
-    pool = [load_task(into / name) for name in names]
-    wrong = await _found_wrong(pool, backend, repeat=repeat, jobs=jobs, label=label)
-    for name in wrong:
-        shutil.rmtree(into / name)
+    screen = Screen(project, coverage, backend, seed=seed, size=size, jobs=jobs, label=label)
+    made: list[Made] = []
+    while found := await screen.take(size - sum(not one.faults for one in made)):
+        named = {f"{project.pin.name}-{number:03}": one for number, one in enumerate(found, len(made))}
+        for name, one in named.items():
+            write_task(into / name, project, one, split=split)
+        pool = [load_task(into / name) for name in named]
+        wrong = await _found_wrong(pool, backend, repeat=repeat, jobs=jobs, label=label)
+        for name in wrong:
+            shutil.rmtree(into / name)
+        made += [_made(name, one, wrong.get(name, ())) for name, one in named.items()]
     return Built(
         project=project.pin.name,
         version=project.pin.version,
         sha256=project.pin.sha256,
         num_tests=sum(map(len, coverage.passing.values())),
         num_functions=len(coverage.callers),
-        num_tried=tried,
-        tasks=tuple(_made(name, one, wrong.get(name, ())) for name, one in zip(names, found, strict=True)),
+        num_tried=screen.num_tried,
+        rejected=dict(screen.rejected),
+        seconds=time.monotonic() - started,
+        tasks=tuple(made),
     )
 
 

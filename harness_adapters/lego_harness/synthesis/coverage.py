@@ -1,4 +1,4 @@
-"""What a project's own tests do in a sandbox: which pass, always, and which functions each test file calls.
+"""What a project's own tests do in a sandbox: which pass, always, how long they take, and which functions they call.
 
 Invariant: a test counts only where it passed in each of several runs under the same name, in the very runner that
 grades; a project whose tests would not run its own modules, but others that are installed, is refused.
@@ -7,7 +7,7 @@ grades; a project whose tests would not run its own modules, but others that are
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lego_harness.errors import GraderError, SetupError, UsageError
+from lego_harness.grading.contradict import function_of
 from lego_harness.grading.toolchain import toolchain
-from lego_harness.grading.trial import Job, run_trial
+from lego_harness.grading.trial import Job, Verdict, run_trial
 from lego_harness.sandbox.base import WORKSPACE, Limits, Mount, Phase, SandboxBackend, SandboxSpec
 from lego_harness.sandbox.workspace import write_files
 from lego_harness.synthesis import calls
@@ -36,7 +37,8 @@ class _Told(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    calls: dict[str, list[tuple[str, int]]]
+    functions: list[tuple[str, int]]
+    calls: dict[str, list[int]]
     installed: list[str]
 
 
@@ -47,7 +49,17 @@ class Coverage:
     passing: Mapping[str, frozenset[str]]
     """Test file → node ids of its tests that always pass."""
     callers: Mapping[tuple[str, int], frozenset[str]]
-    """Function, by path and first line → test files that call it."""
+    """Function, by path and first line → tests that call it: `file::function`, or a file where its set-up does."""
+    seconds: Mapping[str, float]
+    """Node id → how long it took, at most."""
+
+    def reaching(self, function: tuple[str, int]) -> tuple[frozenset[str], float]:
+        """Node ids of tests that always pass and call the function, and how long they take."""
+        callers = self.callers[function]
+        files = {caller.partition("::")[0] for caller in callers}
+        nodes = (node for file in files for node in self.passing[file])
+        found = frozenset(n for n in nodes if function_of(n) in callers or n.partition("::")[0] in callers)
+        return found, sum(self.seconds.get(node, 0.0) for node in found)
 
 
 @contextmanager
@@ -69,8 +81,9 @@ async def covered(project: Project, backend: SandboxBackend, *, label: str) -> C
                 f"{project.pin.name}: the sandbox's Python has {told.installed[0]} installed, an agent could read the "
                 "repair there, and tests would run it"
             )
-        passing = await _passing(project, tests, backend, label)
-    return Coverage(passing=passing, callers=_callers(told, passing))
+        verdicts = await _verdicts(project, tests, backend, label)
+    passing = _passing(verdicts)
+    return Coverage(passing=passing, callers=_callers(told, passing), seconds=_seconds(verdicts))
 
 
 async def _calls(project: Project, tests: Path, backend: SandboxBackend, label: str) -> _Told:
@@ -87,9 +100,8 @@ async def _calls(project: Project, tests: Path, backend: SandboxBackend, label: 
         raise UsageError(f"{project.pin.name}: its tests did not run to their end: {last}") from error
 
 
-async def _passing(
-    project: Project, tests: Path, backend: SandboxBackend, label: str
-) -> dict[str, frozenset[str]]:
+async def _verdicts(project: Project, tests: Path, backend: SandboxBackend, label: str) -> list[Verdict]:
+    """Of several runs, some test passing in all of them."""
     jobs = [Job(timeout_s=SUITE_S, tests=TESTS) for _ in range(_RUNS)]
     try:
         verdicts = await run_trial(backend, jobs, project.files, label=label, tests={TESTS: tests})
@@ -100,17 +112,29 @@ async def _passing(
         if not verdict.is_sound:
             why = said if verdict.ending == "complete" else verdict.ending
             raise UsageError(f"{project.pin.name}: its tests cannot be judged: {why}")
-    always = {test for test in verdicts[0].tests if all(v.tests.get(test) == "passed" for v in verdicts)}
-    if not always:
+    if not _passing(verdicts):
         raise UsageError(f"{project.pin.name}: none of its tests passes in the sandbox: {said}")
-    files = {test.partition("::")[0] for test in always}
-    return {file: frozenset(t for t in always if t.partition("::")[0] == file) for file in sorted(files)}
+    return verdicts
+
+
+def _passing(verdicts: Sequence[Verdict]) -> dict[str, frozenset[str]]:
+    first, *others = verdicts
+    found: dict[str, set[str]] = {}
+    for node in sorted(first.tests):
+        if all(verdict.tests.get(node) == "passed" for verdict in (first, *others)):
+            found.setdefault(node.partition("::")[0], set()).add(node)
+    return {file: frozenset(nodes) for file, nodes in found.items()}
+
+
+def _seconds(verdicts: Sequence[Verdict]) -> dict[str, float]:
+    return {n: max(v.durations_s.get(n, 0.0) for v in verdicts) for n in verdicts[0].durations_s}
 
 
 def _callers(told: _Told, passing: Mapping[str, frozenset[str]]) -> dict[tuple[str, int], frozenset[str]]:
+    """Only of tests that always pass."""
+    known = {function_of(node) for nodes in passing.values() for node in nodes} | {*passing}
     found: dict[tuple[str, int], set[str]] = {}
-    for file, functions in told.calls.items():
-        if file in passing:
-            for function in functions:
-                found.setdefault(function, set()).add(file)
-    return {function: frozenset(files) for function, files in found.items()}
+    for test in sorted(known & {*told.calls}):
+        for number in told.calls[test]:
+            found.setdefault(told.functions[number], set()).add(test)
+    return {function: frozenset(tests) for function, tests in found.items()}

@@ -1,23 +1,24 @@
 """Which faults make tasks: the project's tests, run over each faulty tree.
 
-    faults of covered functions ─ seeded order ─▶ tests of the files that call the function ─▶ those that tell
+    faults of covered functions ─ seeded order ─▶ tests that call the function ─▶ those that tell
 
-Invariants: a fault is taken only where some tests of the files fail that always passed, most still pass, and at
+Invariants: a fault is taken only where some tests fail that always passed, most of their files still pass, and at
 least one that fails can be contradicted, so that a reward for its repair cannot be forged (`grading/contradict.py`);
-the same seed and the same outcomes choose the same faults, however many sandboxes run at once.
+the same seed and the same outcomes choose the same faults, however many sandboxes run at once. That other tests of
+the files pass is presumed: the proof of the task runs all of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from random import Random
 
-from lego_harness.grading.contradict import contradictable
+from lego_harness.grading.contradict import contradictable, function_of
 from lego_harness.grading.trial import Job, Verdict, run_trial
 from lego_harness.sandbox.base import WORKSPACE, SandboxBackend
 from lego_harness.synthesis.coverage import TESTS, Coverage, tests_of
@@ -26,8 +27,8 @@ from lego_harness.synthesis.project import Project
 
 _BATCH = 6
 """Faults that share a sandbox."""
-_PATIENCE_S = 30.0
-"""A fault may never end; tests that need longer are no use for training."""
+_PATIENCE_S, _LEAST_S, _SLOWER = 30.0, 5.0, 10.0
+"""A fault may never end; tests that need longer than the first are no use for training."""
 _MOST = 0.5
 """More failing tests than this share say only that something is broken."""
 _PER_FUNCTION = 2
@@ -57,29 +58,68 @@ class Found:
         return frozenset(test.partition("::")[0] for test in self.fail_to_pass)
 
 
-async def screened(
-    project: Project,
-    coverage: Coverage,
-    backend: SandboxBackend,
-    *,
-    seed: int,
-    size: int,
-    jobs: int,
-    label: str,
-) -> tuple[list[Found], int]:
-    """At most `size` faults that tests tell, and how many were tried; raises GraderError."""
-    left = islice(candidates(project, coverage, seed=seed), size * _TRIES)
-    found, tried = list[Found](), 0
-    with tests_of(project) as tests:
-        while len(found) < size and (wave := _batches(left, jobs)):
-            runs = [_verdicts(project, coverage, batch, tests, backend, label) for batch in wave]
-            for batch, verdicts in zip(wave, await asyncio.gather(*runs), strict=True):
+class Screen:
+    """The faults of a project one after another, each with what the tests told of it."""
+
+    def __init__(
+        self,
+        project: Project,
+        coverage: Coverage,
+        backend: SandboxBackend,
+        *,
+        seed: int,
+        size: int,
+        jobs: int,
+        label: str,
+    ) -> None:
+        self._project, self._coverage = project, coverage
+        self._backend, self._jobs, self._label = backend, jobs, label
+        self._left = islice(candidates(project, coverage, seed=seed), size * _TRIES)
+        self._told = deque[Found | str]()
+        self.num_tried = 0
+        self.rejected = Counter[str]()
+        """Faults that were left, by reason."""
+
+    async def take(self, count: int) -> list[Found]:
+        """The next faults that tests tell, at most `count`; fewer where no more are to be tried. Raises GraderError."""
+        found: list[Found] = []
+        while len(found) < count and (self._told or await self._run(count - len(found))):
+            one = self._told.popleft()
+            self.num_tried += 1
+            if isinstance(one, Found):
+                found.append(one)
+            else:
+                self.rejected[one] += 1
+        return found
+
+    async def _run(self, count: int) -> bool:
+        """The tests over the next few faults; whether there were any."""
+        batches = _batches(self._left, self._jobs, min(count, _BATCH))
+        with tests_of(self._project) as tests:
+            runs = [self._verdicts(batch, tests) for batch in batches]
+            for batch, verdicts in zip(batches, await asyncio.gather(*runs), strict=True):
                 for (fault, source), verdict in zip(batch, verdicts, strict=True):
-                    if len(found) < size:
-                        tried += 1
-                        one = _told(fault, source, verdict, coverage, project.test_files())
-                        found += [one] if one else []
-    return found, tried
+                    self._told.append(
+                        _told(fault, source, verdict, self._coverage, self._project.test_files())
+                    )
+        return bool(batches)
+
+    async def _verdicts(self, batch: Sequence[_Faulty], tests: Path) -> list[Verdict]:
+        files, jobs = dict[str, bytes](), list[Job]()
+        for number, (fault, source) in enumerate(batch):
+            place = f".batch/{number}"
+            files |= {f"{place}/{name}": data for name, data in self._project.files.items()}
+            files[f"{place}/{fault.path}"] = source
+            jobs.append(_job(fault, self._coverage, f"{WORKSPACE}/{place}"))
+        return await run_trial(self._backend, jobs, files, label=self._label, tests={TESTS: tests})
+
+
+def _job(fault: Fault, coverage: Coverage, tree: str) -> Job:
+    """The tests that reach the fault. A loop without end costs a multiple of what they take, no more."""
+    reaching, seconds = coverage.reaching((fault.path, fault.line))
+    functions = {function_of(node) for node in reaching}
+    patience_s = min(_PATIENCE_S, _LEAST_S + _SLOWER * seconds)
+    return Job(timeout_s=patience_s, tests=TESTS, select=tuple(sorted(functions)), tree=tree)
 
 
 def candidates(project: Project, coverage: Coverage, *, seed: int) -> Iterator[_Faulty]:
@@ -107,42 +147,29 @@ def _is_only_copy(project: Project, path: str) -> bool:
     return not any(name != path and other == content for name, other in project.files.items())
 
 
-def _batches(faults: Iterator[_Faulty], count: int) -> list[list[_Faulty]]:
+def _batches(faults: Iterator[_Faulty], count: int, size: int) -> list[list[_Faulty]]:
     """At most `count` that are not empty."""
-    return [batch for _ in range(count) if (batch := list(islice(faults, _BATCH)))]
-
-
-async def _verdicts(
-    project: Project,
-    coverage: Coverage,
-    batch: Sequence[_Faulty],
-    tests: Path,
-    backend: SandboxBackend,
-    label: str,
-) -> list[Verdict]:
-    files, jobs = dict[str, bytes](), list[Job]()
-    for number, (fault, source) in enumerate(batch):
-        place = f".batch/{number}"
-        files |= {f"{place}/{name}": data for name, data in project.files.items()}
-        files[f"{place}/{fault.path}"] = source
-        select = tuple(sorted(coverage.callers[fault.path, fault.line]))
-        jobs.append(Job(timeout_s=_PATIENCE_S, tests=TESTS, select=select, tree=f"{WORKSPACE}/{place}"))
-    return await run_trial(backend, jobs, files, label=label, tests={TESTS: tests})
+    return [batch for _ in range(count) if (batch := list(islice(faults, size)))]
 
 
 def _told(
     fault: Fault, source: bytes, verdict: Verdict, coverage: Coverage, tests: Mapping[str, bytes]
-) -> Found | None:
-    """What the tests told of a fault; None where it makes no task."""
+) -> Found | str:
+    """What the tests told of a fault, or why it makes no task."""
     if not verdict.is_sound:
-        return None
-    called = coverage.callers[fault.path, fault.line]
-    always = sorted(test for file in called for test in coverage.passing[file])
-    failed = tuple(test for test in always if verdict.tests.get(test) != "passed")
-    is_telling = 0 < len(failed) <= _MOST * len(always) and all(test in verdict.tests for test in always)
-    if not is_telling or not contradictable(tests, failed):
-        return None
-    files = {test.partition("::")[0] for test in failed}
-    kept = tuple(test for test in always if test.partition("::")[0] in files and test not in failed)
+        return verdict.ending if verdict.ending != "complete" else "tests that must fail pass with it"
+    reaching, _ = coverage.reaching((fault.path, fault.line))
+    failed = tuple(sorted(test for test in reaching if verdict.tests.get(test) != "passed"))
+    files = {test.partition("::")[0] for test in reaching}
+    if not failed:
+        return "no test tells it"
+    if not all(test in verdict.tests for test in reaching):
+        return "some tests do not run with it"
+    if len(failed) > _MOST * sum(len(coverage.passing[file]) for file in files):
+        return "most tests fail with it"
+    if not contradictable(tests, failed):
+        return "a reward for its repair could be forged"
+    telling = {test.partition("::")[0] for test in failed}
+    kept = tuple(sorted(t for file in telling for t in coverage.passing[file] if t not in failed))
     said = {test: verdict.messages.get(test, "") for test in failed}
     return Found(fault=fault, source=source, fail_to_pass=failed, pass_to_pass=kept, messages=said)

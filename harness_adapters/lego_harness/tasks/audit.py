@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from lego_harness.errors import GraderError, SetupError
@@ -35,9 +36,15 @@ class Audit:
 
 
 async def audit(
-    tasks: Sequence[Task], backend: SandboxBackend, *, repeat: int, label: str, jobs: int = 1
+    tasks: Sequence[Task],
+    backend: SandboxBackend,
+    *,
+    repeat: int,
+    label: str,
+    jobs: int = 1,
+    done: AbstractSet[str] = frozenset(),
 ) -> AsyncIterator[Audit]:
-    """An audit per task, in order, `jobs` at a time; `repeat` gradings of each tree."""
+    """An audit per task, in order, `jobs` at a time; `repeat` gradings of each tree. None of those that are `done`."""
     grader, gate, first = Grader(backend, label=label), asyncio.Semaphore(jobs), dict[str, str]()
 
     async def one(task: Task, twin: str) -> Audit:
@@ -47,7 +54,8 @@ async def audit(
             return await _audit_one(task, grader, backend, repeat, label)
 
     twins = [first.setdefault(_content(task), task.id) for task in tasks]
-    running = [asyncio.create_task(one(task, twin)) for task, twin in zip(tasks, twins, strict=True)]
+    pairs = ((task, twin) for task, twin in zip(tasks, twins, strict=True) if task.id not in done)
+    running = [asyncio.create_task(one(task, twin)) for task, twin in pairs]
     try:
         for each in running:
             yield await each

@@ -14,7 +14,7 @@ from pathlib import Path
 from lego_harness.errors import UsageError
 from lego_harness.tasks.folder import load_task
 
-RECORDS = ("import.json", "selection.json", "synth.json")
+RECORDS = ("audit.json", "import.json", "selection.json", "synth.json")
 """What a pool tells of itself."""
 
 

@@ -11,6 +11,7 @@ Whether the tests tell right from wrong is proven as for every task. Downloads n
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -111,13 +112,24 @@ def _listed(wanted: Instance, folder: str) -> tuple[bytes, list[str]]:
     """config.json in names below the tests folder; tests elsewhere cannot be run and are told of."""
     away = [name for name in wanted.fail_to_pass if not name.startswith(folder)]
     if away:
-        raise UsageError(f"FAIL_TO_PASS: {one_line(away[0], limit=120)} is not a pytest name below {folder}")
+        raise UsageError(
+            f"FAIL_TO_PASS: {one_line(away[0], limit=120)} is not a pytest name below {folder}{_runner_of(away[0])}"
+        )
     kept = [name for name in wanted.pass_to_pass if name.startswith(folder)]
     lists = {"FAIL_TO_PASS": wanted.fail_to_pass, "PASS_TO_PASS": kept}
     ours = {key: [name.removeprefix(folder) for name in names] for key, names in lists.items()}
     lost = len(wanted.pass_to_pass) - len(kept)
     notes = [f"{lost} of PASS_TO_PASS are not below {folder} and decide nothing"] if lost else []
     return json.dumps(ours, indent=1).encode(), notes
+
+
+def _runner_of(name: str) -> str:
+    """Why a name is none of pytest's, where its form tells."""
+    if re.fullmatch(r"\w+ \([\w.]+\)", name):
+        return ": unittest's own runner, as Django's, calls tests so; it is not used here, leave the instance out"
+    if re.fullmatch(r"\w+", name):
+        return ", but a function without its file, as SymPy's runner calls tests: write FILE::FUNCTION"
+    return ""
 
 
 def _toml(wanted: Instance, split: str) -> str:

@@ -1,0 +1,40 @@
+"""The record of a command that takes long: kept while it runs, so that the same command goes on after it ended early.
+
+Invariants: the file is whole at any time; it is gone on with only by what was asked for in the same way.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from lego_harness.errors import UsageError
+
+Record = TypeVar("Record", bound=BaseModel)
+
+
+def begun(path: Path, asked: Record) -> Record:
+    """The record at `path`, or `asked` where there is none; raises UsageError where it was begun with other values
+    of what is set in `asked`."""
+    try:
+        record = type(asked).model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return asked
+    except ValueError as error:
+        raise UsageError(f"{path}: cannot be read; remove {path.parent} to begin anew") from error
+    others = sorted(key for key in asked.model_fields_set if getattr(record, key) != getattr(asked, key))
+    if others:
+        had = ", ".join(f"{key} {getattr(record, key)}" for key in others)
+        raise UsageError(
+            f"{path.parent}: was begun with {had}; finish it with that, or remove it to begin anew"
+        )
+    return record
+
+
+def keep(path: Path, record: BaseModel) -> None:
+    """Write the record in place of the last."""
+    scratch = path.with_name(f".{path.name}")
+    scratch.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    scratch.rename(path)
