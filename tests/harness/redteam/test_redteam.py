@@ -127,7 +127,8 @@ async def test_a_task_that_pays_or_punishes_without_reason_is_refused(name: str,
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "fooled"), [("conftest_at_root", True), ("git_history", True), ("nothing", False)]
+    ("name", "fooled"),
+    [("conftest_at_root", True), ("git_history", True), ("downloads_fix", True), ("nothing", False)],
 )
 async def test_without_defences_cheats_pay(target: Task, name: str, fooled: bool) -> None:
     backend = backend_called("bubblewrap")
