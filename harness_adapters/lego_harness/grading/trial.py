@@ -97,11 +97,13 @@ async def run_trial(
     label: str,
     tests: Mapping[str, Path],
     task: Task | None = None,
+    cpu_s: int | None = None,
 ) -> list[Verdict]:
     """A verdict per job, from one fresh sandbox over `files` in the surroundings of `task`; raises GraderError.
 
     `tests` are the folders to show inside, by their path there. A job without a tree of its own gets
-    `files` as they were, whatever the job before did to them.
+    `files` as they were, whatever the job before did to them. `cpu_s` bounds the CPU time of each process, whatever
+    else the machine has to do.
     """
     nonces = [secrets.token_hex(16) for _ in jobs]
     timeout_s = sum(job.timeout_s for job in jobs) + _GRACE_S
@@ -112,7 +114,9 @@ async def run_trial(
         spec = await surrounded(spec, task) if task else spec
         async with backend.open(spec) as sandbox:
             python = ["sh", "-c", _ANY_PYTHON, "sh"] if spec.image or spec.context else ["python3"]
-            result = await sandbox.exec([*python, *argv], timeout_s=timeout_s, env=_ENV, cwd="/", stdin=stdin)
+            bound = ["sh", "-c", f'ulimit -S -t {cpu_s} && exec "$@"', "sh"] if cpu_s else []
+            command = [*bound, *python, *argv]
+            result = await sandbox.exec(command, timeout_s=timeout_s, env=_ENV, cwd="/", stdin=stdin)
     except (SetupError, OSError) as error:
         raise GraderError(f"grading sandbox: {error}") from error
     return _verdicts(result, nonces)

@@ -23,12 +23,12 @@ class Pin:
 CATALOGUE = {
     name: Pin(name=name, version=version, sha256=sha256)
     for name, version, sha256 in (
+        ("aniso8601", "10.0.1", "25488f8663dd1528ae1f54f94ac1ea51ae25b4d531539b8bc707fed184d16845"),
         ("boltons", "26.2.0", "d39cfd15c1a1c3bd4d705c82252fa9edb8e4f5e8cc039f8e39afac7b1b47e92c"),
         ("cachetools", "7.3.3", "46e92905f580cb137c499b9ec6acd73d569c2c3542ddfeb286618685e55cb340"),
         ("isodate", "0.7.2", "4cd1aa0f43ca76f4a6c6c0292a85f40b35ec2e43e315b59f06e6d32171a953e6"),
         ("markdown", "3.11.3", "81eb91631dc97ad1efbc76019ef0f80fe90ca49ddf81546752d79989c3bfff3e"),
         ("mistune", "3.4.0", "2eaf7952af928ca8d33b779762effc1da517b62c6ad85ec8ca957e3b07b9782a"),
-        ("natsort", "8.4.0", "45312c4a0e5507593da193dedd04abb1469253b601ecaf63445ad80f0a1ea581"),
         ("parse", "1.22.4", "706d458feed5a81b02768d3156e8070baf6cee7d150a3a3c0cd43101a875c3b5"),
         ("semver", "3.1.2", "bea193552413194252d33ff26ce0962b76669bd1c6fb17e8e203ac37f072feaf"),
         ("sqlparse", "0.6.1", "ca722573f848ff2d30e40ea30f53a104b7dea7635ea9285891263eb2c58fb6e7"),

@@ -28,6 +28,9 @@ TESTS = "/grade/hidden"
 """Not `tests`: a grading's folder has no name that a test could import itself by."""
 SUITE_S = 300.0
 _RUNS = 2
+_NONE_RAN = (
+    "none ran, as where a conftest.py imports what is not there: tests have pytest and the standard library"
+)
 _LIMITS = Limits(output_bytes=16_000_000)
 _SCRIPT, _TOOLCHAIN = "/grade/calls.py", "/grade/toolchain"
 
@@ -107,7 +110,7 @@ async def _verdicts(project: Project, tests: Path, backend: SandboxBackend, labe
         verdicts = await run_trial(backend, jobs, project.files, label=label, tests={TESTS: tests})
     except GraderError as error:
         raise SetupError(f"{project.pin.name}: {error}") from error
-    said = one_line(next(iter(verdicts[0].messages.values()), "none ran"), limit=200)
+    said = one_line(next(iter(verdicts[0].messages.values()), _NONE_RAN), limit=200)
     for verdict in verdicts:
         if not verdict.is_sound:
             why = said if verdict.ending == "complete" else verdict.ending

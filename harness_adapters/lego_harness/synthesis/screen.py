@@ -11,24 +11,27 @@ the files pass is presumed: the proof of the task runs all of them.
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from math import ceil
 from pathlib import Path
 from random import Random
 
 from lego_harness.grading.contradict import contradictable, function_of
 from lego_harness.grading.trial import Job, Verdict, run_trial
 from lego_harness.sandbox.base import WORKSPACE, SandboxBackend
-from lego_harness.synthesis.coverage import TESTS, Coverage, tests_of
+from lego_harness.synthesis.coverage import SUITE_S, TESTS, Coverage, tests_of
 from lego_harness.synthesis.mutate import Fault, faults
 from lego_harness.synthesis.project import Project
 
 _BATCH = 6
 """Faults that share a sandbox."""
-_PATIENCE_S, _LEAST_S, _SLOWER = 30.0, 5.0, 10.0
-"""A fault may never end; tests that need longer than the first are no use for training."""
+_LEAST_S, _SLOWER, _MOST_S = 5, 10, 30
+"""A fault may never end: CPU time of its tests, a multiple of what they take without it. Not wall time, so that what
+else the machine has to do chooses no fault."""
 _MOST = 0.5
 """More failing tests than this share say only that something is broken."""
 _PER_FUNCTION = 2
@@ -105,21 +108,23 @@ class Screen:
         return bool(batches)
 
     async def _verdicts(self, batch: Sequence[_Faulty], tests: Path) -> list[Verdict]:
-        files, jobs = dict[str, bytes](), list[Job]()
+        files, jobs, seconds = dict[str, bytes](), list[Job](), list[float]()
         for number, (fault, source) in enumerate(batch):
             place = f".batch/{number}"
             files |= {f"{place}/{name}": data for name, data in self._project.files.items()}
             files[f"{place}/{fault.path}"] = source
-            jobs.append(_job(fault, self._coverage, f"{WORKSPACE}/{place}"))
-        return await run_trial(self._backend, jobs, files, label=self._label, tests={TESTS: tests})
+            reaching, needed_s = self._coverage.reaching((fault.path, fault.line))
+            select = tuple(sorted({function_of(node) for node in reaching}))
+            jobs.append(Job(timeout_s=SUITE_S, tests=TESTS, select=select, tree=f"{WORKSPACE}/{place}"))
+            seconds.append(needed_s)
+        cpu_s = _cpu_s(max(seconds))
+        return await run_trial(
+            self._backend, jobs, files, label=self._label, tests={TESTS: tests}, cpu_s=cpu_s
+        )
 
 
-def _job(fault: Fault, coverage: Coverage, tree: str) -> Job:
-    """The tests that reach the fault. A loop without end costs a multiple of what they take, no more."""
-    reaching, seconds = coverage.reaching((fault.path, fault.line))
-    functions = {function_of(node) for node in reaching}
-    patience_s = min(_PATIENCE_S, _LEAST_S + _SLOWER * seconds)
-    return Job(timeout_s=patience_s, tests=TESTS, select=tuple(sorted(functions)), tree=tree)
+def _cpu_s(seconds: float) -> int:
+    return min(_MOST_S, _LEAST_S + ceil(_SLOWER * seconds))
 
 
 def candidates(project: Project, coverage: Coverage, *, seed: int) -> Iterator[_Faulty]:
@@ -157,7 +162,7 @@ def _told(
 ) -> Found | str:
     """What the tests told of a fault, or why it makes no task."""
     if not verdict.is_sound:
-        return verdict.ending if verdict.ending != "complete" else "tests that must fail pass with it"
+        return _ending(verdict)
     reaching, _ = coverage.reaching((fault.path, fault.line))
     failed = tuple(sorted(test for test in reaching if verdict.tests.get(test) != "passed"))
     files = {test.partition("::")[0] for test in reaching}
@@ -173,3 +178,11 @@ def _told(
     kept = tuple(sorted(t for file in telling for t in coverage.passing[file] if t not in failed))
     said = {test: verdict.messages.get(test, "") for test in failed}
     return Found(fault=fault, source=source, fail_to_pass=failed, pass_to_pass=kept, messages=said)
+
+
+def _ending(verdict: Verdict) -> str:
+    if f"exit {-signal.SIGXCPU}" in verdict.ending:
+        return "its tests do not end with it"
+    if verdict.ending != "complete":
+        return f"with it {verdict.ending}"
+    return "tests that must fail pass with it" if verdict.tests else "its tests do not begin with it"
