@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 
 from lego_harness.cache import cache_folder
@@ -32,7 +33,8 @@ from lego_harness.tasks.folder import tree_files, workspace_files
 from lego_harness.tasks.surroundings import require_room
 from lego_harness.types import Task
 
-_BATCH = 16
+_LEAST, _MOST = 4, 16
+"""Tasks that share a sandbox: fewer are not worth its start, more keep too much in memory."""
 _LABEL = "proof"
 _SOLVE_S = 120
 _SOLVE_ALL = f"""
@@ -70,7 +72,8 @@ async def prove(tasks: Sequence[Task], backend: SandboxBackend, *, concurrency: 
     found = {task.id: proof for task in tasks if (proof := _misread(task))}
     proven = {task.id for task in tasks if task.id not in found and _memory(task, backend).is_file()}
     open_tasks = [task for task in tasks if task.id not in proven and task.id not in found]
-    batches = [open_tasks[i : i + _BATCH] for i in range(0, len(open_tasks), _BATCH)]
+    size = min(_MOST, max(_LEAST, ceil(len(open_tasks) / concurrency)))
+    batches = [open_tasks[i : i + size] for i in range(0, len(open_tasks), size)]
     async with asyncio.TaskGroup() as group:
         running = [group.create_task(one(batch)) for batch in batches]
     found |= {proof.task_id: proof for batch in running for proof in batch.result()}
