@@ -25,7 +25,7 @@ class Outside(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(self.repair)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_: object, **__: object) -> None:
         """Nobody reads it."""
 
 
