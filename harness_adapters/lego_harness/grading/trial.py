@@ -114,12 +114,16 @@ async def run_trial(
         spec = await surrounded(spec, task) if task else spec
         async with backend.open(spec) as sandbox:
             python = ["sh", "-c", _ANY_PYTHON, "sh"] if spec.image or spec.context else ["python3"]
-            bound = ["sh", "-c", f'ulimit -S -t {cpu_s} && exec "$@"', "sh"] if cpu_s else []
-            command = [*bound, *python, *argv]
+            command = [*(bounded(cpu_s) if cpu_s else ()), *python, *argv]
             result = await sandbox.exec(command, timeout_s=timeout_s, env=_ENV, cwd="/", stdin=stdin)
     except (SetupError, OSError) as error:
         raise GraderError(f"grading sandbox: {error}") from error
     return _verdicts(result, nonces)
+
+
+def bounded(cpu_s: int) -> list[str]:
+    """What to put in front of a command, so that each process of it ends by SIGXCPU after so much CPU time."""
+    return ["sh", "-c", f'ulimit -S -t {cpu_s} && exec "$@"', "sh"]
 
 
 def _stdin(files: Mapping[str, bytes], jobs: Sequence[Job], nonces: Sequence[str]) -> bytes:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from lego_harness.errors import GraderError, SetupError, UsageError
 from lego_harness.grading.contradict import function_of
 from lego_harness.grading.toolchain import toolchain
-from lego_harness.grading.trial import Job, Verdict, run_trial
+from lego_harness.grading.trial import Job, Verdict, bounded, run_trial
 from lego_harness.sandbox.base import WORKSPACE, Limits, Mount, Phase, SandboxBackend, SandboxSpec
 from lego_harness.sandbox.workspace import write_files
 from lego_harness.synthesis import calls
@@ -26,7 +26,8 @@ from lego_harness.text import one_line
 
 TESTS = "/grade/hidden"
 """Not `tests`: a grading's folder has no name that a test could import itself by."""
-SUITE_S = 300.0
+SUITE_S, WAIT_S = 300, 3600.0
+"""CPU time of a whole suite, and how long it may take to get that on a machine that has other things to do."""
 _RUNS = 2
 _NONE_RAN = (
     "none ran, as where a conftest.py imports what is not there: tests have pytest and the standard library"
@@ -93,9 +94,9 @@ async def _calls(project: Project, tests: Path, backend: SandboxBackend, label: 
     shown = ((calls.__file__, _SCRIPT), (toolchain(), _TOOLCHAIN), (tests, TESTS))
     mounts = tuple(Mount(source=Path(source), target=target) for source, target in shown)
     spec = SandboxSpec(phase=Phase.GRADE, files=project.files, label=label, mounts=mounts, limits=_LIMITS)
-    argv = ["python3", "-s", "-B", _SCRIPT, _TOOLCHAIN, TESTS, *project.packages]
+    argv = [*bounded(SUITE_S), "python3", "-s", "-B", _SCRIPT, _TOOLCHAIN, TESTS, *project.packages]
     async with backend.open(spec) as sandbox:
-        ended = await sandbox.exec(argv, timeout_s=SUITE_S, cwd=WORKSPACE)
+        ended = await sandbox.exec(argv, timeout_s=WAIT_S, cwd=WORKSPACE)
     try:
         return _Told.model_validate_json(ended.stdout)
     except ValidationError as error:
@@ -105,9 +106,11 @@ async def _calls(project: Project, tests: Path, backend: SandboxBackend, label: 
 
 async def _verdicts(project: Project, tests: Path, backend: SandboxBackend, label: str) -> list[Verdict]:
     """Of several runs, some test passing in all of them."""
-    jobs = [Job(timeout_s=SUITE_S, tests=TESTS) for _ in range(_RUNS)]
+    jobs = [Job(timeout_s=WAIT_S, tests=TESTS) for _ in range(_RUNS)]
     try:
-        verdicts = await run_trial(backend, jobs, project.files, label=label, tests={TESTS: tests})
+        verdicts = await run_trial(
+            backend, jobs, project.files, label=label, tests={TESTS: tests}, cpu_s=SUITE_S
+        )
     except GraderError as error:
         raise SetupError(f"{project.pin.name}: {error}") from error
     said = one_line(next(iter(verdicts[0].messages.values()), _NONE_RAN), limit=200)

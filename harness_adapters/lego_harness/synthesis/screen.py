@@ -23,7 +23,7 @@ from random import Random
 from lego_harness.grading.contradict import contradictable, function_of
 from lego_harness.grading.trial import Job, Verdict, run_trial
 from lego_harness.sandbox.base import WORKSPACE, SandboxBackend
-from lego_harness.synthesis.coverage import SUITE_S, TESTS, Coverage, tests_of
+from lego_harness.synthesis.coverage import TESTS, WAIT_S, Coverage, tests_of
 from lego_harness.synthesis.mutate import Fault, faults
 from lego_harness.synthesis.project import Project
 
@@ -115,7 +115,7 @@ class Screen:
             files[f"{place}/{fault.path}"] = source
             reaching, needed_s = self._coverage.reaching((fault.path, fault.line))
             select = tuple(sorted({function_of(node) for node in reaching}))
-            jobs.append(Job(timeout_s=SUITE_S, tests=TESTS, select=select, tree=f"{WORKSPACE}/{place}"))
+            jobs.append(Job(timeout_s=WAIT_S, tests=TESTS, select=select, tree=f"{WORKSPACE}/{place}"))
             seconds.append(needed_s)
         cpu_s = _cpu_s(max(seconds))
         return await run_trial(
