@@ -27,7 +27,7 @@ _HUMAN = (
 )
 
 
-def acting(server: MCPServer, runs: Runs, recipes: Path) -> None:
+def acting(server: MCPServer, runs: Runs) -> None:
     questions = Questions()
 
     def ask_to(verb: str) -> Callable[..., Any]:
@@ -44,11 +44,8 @@ def acting(server: MCPServer, runs: Runs, recipes: Path) -> None:
         verb = f"have a collapse {'stop' if action == 'stop' else 'only be told of in'}"
         return _about_run(questions, runs, ctx, run, verb)
 
-    def about_recipe(recipe: str, overrides: tuple[str, ...], ctx: Context) -> Elicit[Typed]:
-        from lego_control.tools import act
-
-        about = ("start", recipe, *overrides)
-        return questions.ask(ctx, about, lambda: act.question_of_start(recipes, recipe, overrides), Typed)
+    def about_resume(run: str, overrides: tuple[str, ...], ctx: Context) -> Elicit[Typed]:
+        return _about_run(questions, runs, ctx, run, "resume", overrides)
 
     def run_stop(
         ctx: Context,
@@ -75,12 +72,25 @@ def acting(server: MCPServer, runs: Runs, recipes: Path) -> None:
         return act.run_control(runs, run, Asked.PAUSE, typed(answer), client=client_of(ctx), reason=reason)
 
     def run_resume(
-        ctx: Context, run: Run, reason: Reason, answer: Annotated[Answer, Resolve(ask_to("resume"))]
+        ctx: Context,
+        run: Run,
+        reason: Reason,
+        answer: Annotated[Answer, Resolve(about_resume)],
+        overrides: Annotated[
+            tuple[str, ...],
+            Field(
+                description="section.key=value, of a run that has ended: train.learning_rate, …",
+                max_length=10,
+            ),
+        ] = (),
     ) -> schemas.Control:
         from lego_control.tools import act
         from lego_core.store.mailbox import Asked
 
-        return act.run_control(runs, run, Asked.RESUME, typed(answer), client=client_of(ctx), reason=reason)
+        client = client_of(ctx)
+        return act.run_control(
+            runs, run, Asked.RESUME, typed(answer), client=client, reason=reason, overrides=overrides
+        )
 
     def watch_set(
         ctx: Context,
@@ -94,6 +104,53 @@ def acting(server: MCPServer, runs: Runs, recipes: Path) -> None:
         from lego_control.tools import act
 
         return act.watch_set(runs, run, action, typed(answer), client=client_of(ctx), reason=reason)
+
+    add(
+        server,
+        run_stop,
+        "run_stop",
+        _HUMAN + "Ask the trainer to stop; it acknowledges behind a checkpoint. Returns at once.",
+        ACTS,
+        HUMAN,
+    )
+    add(
+        server,
+        run_pause,
+        "run_pause",
+        _HUMAN + "Ask the trainer to wait behind its current step; it keeps its memory and processes.",
+        ACTS,
+        HUMAN,
+    )
+    add(
+        server,
+        run_resume,
+        "run_resume",
+        _HUMAN
+        + "Let a paused run go on, or start one again that has ended, there with another learning rate, gradient clip or "
+        "KL coefficient if wanted: overrides.",
+        ACTS,
+        HUMAN,
+    )
+    add(
+        server,
+        watch_set,
+        "watch_set",
+        _HUMAN
+        + "Set the run's watchdog to stop it, behind a checkpoint, on a broken invariant or a lasting drop, or "
+        "to warn only; says when that would have stopped this run so far.",
+        ACTS,
+        HUMAN,
+    )
+
+
+def starting(server: MCPServer, runs: Runs, recipes: Path) -> None:
+    questions = Questions()
+
+    def about_recipe(recipe: str, overrides: tuple[str, ...], ctx: Context) -> Elicit[Typed]:
+        from lego_control.tools import act
+
+        about = ("start", recipe, *overrides)
+        return questions.ask(ctx, about, lambda: act.question_of_start(recipes, recipe, overrides), Typed)
 
     def run_start(
         ctx: Context,
@@ -117,40 +174,6 @@ def acting(server: MCPServer, runs: Runs, recipes: Path) -> None:
 
     add(
         server,
-        run_stop,
-        "run_stop",
-        _HUMAN + "Ask the trainer to stop; it acknowledges behind a checkpoint. Returns at once.",
-        ACTS,
-        HUMAN,
-    )
-    add(
-        server,
-        run_pause,
-        "run_pause",
-        _HUMAN + "Ask the trainer to wait behind its current step; it keeps its memory and processes.",
-        ACTS,
-        HUMAN,
-    )
-    add(
-        server,
-        run_resume,
-        "run_resume",
-        _HUMAN + "Let a paused run go on, or start one again that has ended.",
-        ACTS,
-        HUMAN,
-    )
-    add(
-        server,
-        watch_set,
-        "watch_set",
-        _HUMAN
-        + "Set the run's watchdog to stop it, behind a checkpoint, on a broken invariant or a lasting drop, or "
-        "to warn only; says when that would have stopped this run so far.",
-        ACTS,
-        HUMAN,
-    )
-    add(
-        server,
         run_start,
         "run_start",
         _HUMAN + "Start a new run by a recipe, detached from this session.",
@@ -160,7 +183,10 @@ def acting(server: MCPServer, runs: Runs, recipes: Path) -> None:
     add(server, run_note, "run_note", "Add a line to the run's audit log.", ADDS)
 
 
-def _about_run(questions: Questions, runs: Runs, ctx: Context, run: str, verb: str) -> Elicit[Typed]:
+def _about_run(
+    questions: Questions, runs: Runs, ctx: Context, run: str, verb: str, overrides: tuple[str, ...] = ()
+) -> Elicit[Typed]:
     from lego_control.tools import act
 
-    return questions.ask(ctx, (verb, run), lambda: act.question(runs, run, verb), Typed)
+    about = (verb, run, *overrides)
+    return questions.ask(ctx, about, lambda: act.question(runs, run, verb, overrides), Typed)

@@ -28,7 +28,7 @@ from lego_control import (
 )
 from lego_control.ci import commands as ci_commands
 from lego_control.export import export
-from lego_control.options import SANDBOXES
+from lego_control.options import OVERRIDES, SANDBOXES
 from lego_control.plan import plan
 from lego_control.report import command as report_command
 from lego_control.tiny_harness import TINY_HARNESS
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 RUNS_DIR = Path("runs")
 MAX_MESSAGE = 4000
-OVERRIDES = click.option(
-    "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Change one key of the recipe."
-)
 SEED = click.option("--seed", type=click.IntRange(min=0), help="Seed of the run: tasks, policy, sampling.")
 
 
@@ -139,7 +136,8 @@ def train(
     detach: bool,
     ray_address: str | None,
 ) -> int:
-    """Train by a RECIPE, or go on with a run; a RECIPE beside --resume must be the run's own."""
+    """Train by a RECIPE, or go on with a run; a RECIPE beside --resume must be the run's own. Without one, --set
+    changes how the run's next updates are made: learning rate, gradient clip, KL."""
     settings = [*_settings({"run.seed": seed}), *overrides]
     where = ["--ray-address", ray_address] if ray_address is not None else []
     if run is not None:
@@ -210,24 +208,27 @@ def _settings(chosen: dict[str, Any]) -> list[str]:
     return [f"{key}={value}" for key, value in chosen.items() if value is not None]
 
 
+def _flags(settings: Sequence[str]) -> list[str]:
+    return [part for setting in settings for part in ("--set", setting)]
+
+
 def _start(recipe: Path, settings: list[str], detach: bool = False, where: Sequence[str] = ()) -> int:
     from lego_core.config import load_recipe
 
     load_recipe(recipe, settings)  # a recipe that is wrong is refused at once, by us
-    flags = [part for setting in settings for part in ("--set", setting)]
-    return _run(["--recipe", str(recipe), *flags, *where], detach)
+    return _run(["--recipe", str(recipe), *_flags(settings), *where], detach)
 
 
 def _resume(run: Path, recipe: Path | None, settings: list[str], detach: bool, where: Sequence[str]) -> int:
+    from lego_core.changes import change
     from lego_core.config import load_recipe, recipe_changes
     from lego_core.store import RunReader
 
-    started_with = RunReader(run).recipe()
-    if recipe is None and settings:
-        raise UsageError(
-            "--set and --seed go with a RECIPE: a resumed run keeps the recipe it was started with"
-        )
-    if recipe and (changes := recipe_changes(started_with, load_recipe(recipe, settings))):
+    holds = RunReader(run).recipe()
+    if recipe is None:
+        change(holds, settings)  # what may not change is refused at once, by us
+        return _run(["--resume", str(run), *_flags(settings), *where], detach)
+    if changes := recipe_changes(holds, load_recipe(recipe, settings)):
         raise UsageError(
             f"{run} keeps the recipe it was started with, and {recipe} differs in {'; '.join(changes)}; "
             "leave RECIPE out, or start a new run with it"

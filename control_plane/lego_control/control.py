@@ -11,11 +11,13 @@ import getpass
 import os
 import signal
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 from lego_control.failures import Refusal
 from lego_control.fence import line
 from lego_control.run import Run
+from lego_core.changes import change
 from lego_core.store.mailbox import Asked, Request, post
 
 MAX_WHY = 500
@@ -42,6 +44,20 @@ def ask(run: Run, asked: Asked, *, who: str, via: str, why: str) -> Request:
             f"go on with it: lego resume {run.name}" if asked is Asked.RESUME else "nothing is to be done",
         )
     return post(run.layout.root, asked, who=who, via=via, why=line(why, MAX_WHY))
+
+
+def changes_for(run: Run, overrides: Sequence[str]) -> list[str]:
+    """Arguments for a core that goes on with a run, changing its recipe so. Raises Refusal where a process has the run,
+    which keeps what it was started with, and UsageError where something may not change."""
+    if overrides and run.is_running():
+        raise Refusal(
+            "running",
+            f"run {run.name} goes on, or is paused, with the recipe that it has",
+            "stop it first (run_stop, lego stop), then resume it with the changes",
+        )
+    if overrides:
+        change(run.reader.recipe(), overrides)
+    return [part for override in overrides for part in ("--set", override)]
 
 
 def stop_now(run: Run, *, who: str, via: str, why: str) -> Request:

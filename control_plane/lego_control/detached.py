@@ -25,14 +25,14 @@ from lego_core.store.mailbox import Asked, post
 from lego_harness.errors import InfrastructureError
 from lego_harness.text import one_line
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 """Until a core has named its run, which it does before anything slow."""
 _LOOK_EVERY_S = 0.1
 
 
 def start(arguments: Sequence[str], *, who: str, via: str, why: str, core: Sequence[str] = CORE) -> Path:
     """Start the core with `arguments`, detached; the run's directory. Raises InfrastructureError with its
-    own words when it ends before it has one."""
+    own words when it ends before it has one, and where it takes too long."""
     refuse_without_core()
     with tempfile.TemporaryDirectory(prefix="lego-start-") as folder:
         told, said = Path(folder) / "run", Path(folder) / "said"
@@ -55,7 +55,9 @@ def _wait_for_name(supervisor: int, told: Path) -> Path | None:
             return None
         time.sleep(_LOOK_EVERY_S)
     os.kill(supervisor, signal.SIGTERM)
-    return None
+    raise InfrastructureError(
+        f"the run did not start: it had no name after {PATIENCE_S:g} s; start it again when the machine has room"
+    )
 
 
 def supervise(told: Path, command: Sequence[str]) -> int:

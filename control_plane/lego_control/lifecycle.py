@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lego_control.options import OVERRIDES
+
 if TYPE_CHECKING:
     from lego_control.run import Run
 
@@ -99,14 +101,18 @@ def pause(run: Path, why: str) -> int:
 @click.command()
 @RUN
 @WHY
-def resume(run: Path, why: str) -> int:
-    """Let a paused RUN go on; start one again that has ended, detached."""
-    from lego_control.control import myself
+@OVERRIDES
+def resume(run: Path, why: str, overrides: tuple[str, ...]) -> int:
+    """Let a paused RUN go on; start one again that has ended, detached, where --set may change how its next updates are
+    made."""
+    from lego_control.control import changes_for, myself
     from lego_control.detached import start
 
-    if _open(run).is_running():
+    found = _open(run)
+    flags = changes_for(found, overrides)
+    if found.is_running():
         return _ask(run, "resume", why, "it goes on")
-    started = start(["--resume", str(run)], who=myself(), via="cli", why=why)
+    started = start(["--resume", str(run), *flags], who=myself(), via="cli", why=why)
     click.echo(f"{started} goes on, detached; watch it with: lego show {started}")
     return 0
 

@@ -45,10 +45,10 @@ def register(server: MCPServer, runs: Runs, jobs: Jobs) -> None:
         "lego://runs/{run}/config",
         name="config",
         mime_type=JSON,
-        description="The recipe it was started with.",
+        description="The recipe that holds: what it was started with and what resumes have changed.",
     )
     def config(run: str) -> str:
-        return _told(lambda: _cleaned(runs.get(run).recipe()))
+        return _told(lambda: _cleaned(_recipe(runs, run)))
 
     @server.resource(
         "lego://runs/{run}/alerts",
@@ -95,6 +95,12 @@ def _told(make: Callable[[], Any]) -> str:
         raise (ResourceNotFoundError if error.code.startswith("unknown") else ResourceError)(told) from error
     except (LegoError, OSError) as error:
         raise ResourceError(json.dumps(describe(error))) from error
+
+
+def _recipe(runs: Runs, run: str) -> dict[str, Any]:
+    found = runs.get(run)
+    found.index.refresh("events")
+    return found.recipe()
 
 
 def _alerts(runs: Runs, run: str) -> dict[str, Any]:

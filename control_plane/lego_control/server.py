@@ -44,7 +44,8 @@ def build(folder: Path, *, allow_control: bool = False, recipes: Path | None = N
     reading_tools.trajectories(server, runs)
     add(server, jobs.get, "job_get", "State, checks and report of a job.", RO)
     if allow_control:
-        acting_tools.acting(server, runs, recipes or Path())
+        acting_tools.acting(server, runs)
+        acting_tools.starting(server, runs, recipes or Path())
         job_tools.job_tools(server, jobs, recipes or Path())
     resources.register(server, runs, jobs)
     return server

@@ -17,7 +17,9 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from lego_core.changes import change
 from lego_core.cluster import Evaluation, open_cluster
 from lego_core.config import Recipe, load_recipe
 from lego_core.controller import Controller
@@ -67,7 +69,8 @@ def _parser() -> argparse.ArgumentParser:
 async def _main(arguments: argparse.Namespace) -> None:
     _cancel_on_signals()
     end_leftovers()
-    recipe, address = _recipe(arguments), arguments.ray_address
+    recipe, changes = _recipe(arguments)
+    address = arguments.ray_address
     if address is not None:
         require_cluster(address)
     else:
@@ -78,21 +81,20 @@ async def _main(arguments: argparse.Namespace) -> None:
     engine_kind = _engine_kind()
     place = arguments.resume or Path(recipe.run.runs_dir)
     place = place if address is None else place.absolute()  # other nodes' processes start elsewhere
-    writer = RunWriter.resume(place) if arguments.resume else RunWriter.create(place, recipe)
+    writer = RunWriter.resume(place, changes) if arguments.resume else RunWriter.create(place, recipe)
     sys.stdout.write(f"run: {writer.layout.root}\n")
     _print_to(writer.layout.log)
     with writer:
         await _run(recipe, writer, backend, engine_kind, address)
 
 
-def _recipe(arguments: argparse.Namespace) -> Recipe:
+def _recipe(arguments: argparse.Namespace) -> tuple[Recipe, dict[str, Any]]:
+    """The recipe that holds, and what a resumed run changes of its own."""
     if arguments.resume is None:
         if arguments.recipe is None:
             raise UsageError("got neither a recipe nor a run to resume, expected one of --recipe, --resume")
-        return load_recipe(arguments.recipe, arguments.overrides)
-    if arguments.overrides:
-        raise UsageError("--set goes with a new run: a resumed one keeps the recipe it was started with")
-    return RunReader(arguments.resume).recipe()
+        return load_recipe(arguments.recipe, arguments.overrides), {}
+    return change(RunReader(arguments.resume).recipe(), arguments.overrides)
 
 
 async def _run(

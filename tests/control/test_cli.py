@@ -231,12 +231,25 @@ def test_a_run_goes_on_without_its_recipe_or_with_the_same(
     assert _resumed(monkeypatch, tmp_path, *more) == (0, [["--resume"]])
 
 
+def test_a_run_goes_on_with_another_learning_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.toml").write_text("[train]\nsteps = 3\n")
+    change = ["--set", "train.learning_rate=1e-7"]
+    assert _resumed(monkeypatch, tmp_path, *change) == (0, [["--resume", *change]])
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [
         (["other.toml"], "other.toml differs in train.steps: 3 → 5; leave RECIPE out"),
         (["own.toml", "--seed", "7"], "own.toml differs in run.seed: 0 → 7"),
         (["--set", "train.steps=5"], "a resumed run keeps the recipe it was started with"),
+        (["--seed", "7"], "--set run.seed: a resumed run keeps the recipe it was started with"),
+        (
+            ["--set", "train.learning_rate=-1"],
+            "train.learning_rate: input should be greater than or equal to 0",
+        ),
+        (["--set", "learning_rate=1"], "--set got 'learning_rate=1', expected section.key=value"),
     ],
 )
 def test_a_run_does_not_go_on_with_another_recipe(

@@ -28,9 +28,11 @@ MAX_CHANGE = 200
 NOT_TYPED = "the run's name was not typed by a person: nothing was asked of the run"
 
 
-def question(runs: Runs, run: str, verb: str) -> str:
-    """What a person is told before they type: numbers of ours, nothing that a model wrote."""
+def question(runs: Runs, run: str, verb: str, overrides: Sequence[str] = ()) -> str:
+    """What a person is told before they type: numbers of ours and what the agent wants changed, nothing that the policy
+    wrote."""
     told = run_status(runs, run)
+    control.changes_for(runs.get(run), overrides)
     age = (
         "no checkpoint"
         if told.checkpoint_age_s is None
@@ -38,7 +40,7 @@ def question(runs: Runs, run: str, verb: str) -> str:
     )
     reward = "none" if told.signals["reward_mean"] is None else f"{told.signals['reward_mean']:.3f}"
     return (
-        f"An agent wants to {verb} the run {run}: {told.state}, step {told.step} of {told.num_steps}, reward {reward}, "
+        f"An agent wants to {verb} the run {run}{_changes(overrides)}: {told.state}, step {told.step} of {told.num_steps}, reward {reward}, "
         f"verdict {told.verdict}, {age}. Type the run's name to allow it."
     )
 
@@ -48,8 +50,14 @@ def question_of_start(folder: Path, recipe: str, overrides: Sequence[str]) -> st
     path = recipe_below(folder, recipe)
     name = load_recipe(path, overrides).run.name
     told = line(str(path.relative_to(folder.resolve())), 300)
-    changes = f" with its changes {'; '.join(line(o, MAX_CHANGE) for o in overrides)}" if overrides else ""
-    return f"An agent wants to start a run named {name} by {told}{changes}. Type {name} to allow it."
+    return (
+        f"An agent wants to start a run named {name} by {told}{_changes(overrides)}. Type {name} to allow it."
+    )
+
+
+def _changes(overrides: Sequence[str]) -> str:
+    told = "; ".join(line(override, MAX_CHANGE) for override in overrides)
+    return f" with its changes {told}" if told else ""
 
 
 def run_control(
@@ -61,16 +69,18 @@ def run_control(
     client: str,
     reason: str,
     mode: str = "checkpoint",
+    overrides: Sequence[str] = (),
 ) -> Control:
-    """Stop, pause or resume. `typed` is None where the person declined."""
+    """Stop, pause or resume, with changes of the recipe. `typed` is None where the person declined."""
     if mode not in MODES:
         raise Refusal("bad_argument", "unknown mode", f"one of {', '.join(MODES)}")
     found = runs.get(run)
     if typed != run:
         return _declined(found)
     told = {"who": control.myself(client), "via": "mcp", "why": reason}
+    flags = control.changes_for(found, overrides)
     if asked is Asked.RESUME and not found.is_running():
-        start(["--resume", str(found.layout.root)], **told)
+        start(["--resume", str(found.layout.root), *flags], **told)
         return Control(
             run=run,
             state="started",

@@ -35,7 +35,7 @@ def compare(
     """Means over the given steps, by default the last 20 that both have; b's own range where one is given."""
     one, other = runs.get(a), runs.get(b)
     for run in (one, other):
-        run.index.refresh("steps")
+        run.index.refresh("steps", "events")
     end = last_step_ if last_step_ is not None else min(last_step(one), last_step(other))
     start = first_step if first_step is not None else max(end - 19, 1)
     b_range = (b_first if b_first is not None else start, b_last if b_last is not None else end)

@@ -1,7 +1,7 @@
 """Where everything of a run lies, and the small records that only the store knows.
 
     <runs_dir>/<name>-<time>/
-        run.json              recipe, versions, creation time; written once
+        run.json              recipe, versions, creation time; written once (changes since: lego_core/changes.py)
         steps.jsonl           StepRecord a line          heldout.jsonl   HeldoutRecord a line
         events.jsonl          Event a line: status changes, stages, checkpoints, warnings
         trajectories/         00001.zst … one zstd frame per Trajectory

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 import zstandard
 
+from lego_core.changes import changed
 from lego_core.config import Recipe, parse_recipe
 from lego_core.store.json_records import decode
 from lego_core.store.layout import FORMAT, Event, IndexEntry, RunInfo, RunLayout, RunStatus
@@ -57,8 +58,9 @@ class RunReader:
         return info
 
     def recipe(self) -> Recipe:
-        """The recipe the run was started with."""
-        return parse_recipe(self.info().recipe, source=str(self.layout.info))
+        """The recipe that holds: the one the run was started with, and what resumes have changed of it since."""
+        started = (event.fields for event in self.events() if event.kind == "started")
+        return parse_recipe(changed(self.info().recipe, started), source=str(self.layout.info))
 
     def status(self) -> RunStatus:
         """Running while a writer lives; else what it last said, and interrupted if it said nothing."""

@@ -13,6 +13,7 @@ import platform
 import re
 import shutil
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any, Self
 
 import zstandard
 
+from lego_core.changes import FIELD
 from lego_core.config import Recipe
 from lego_core.store.append import AppendFile, write_failed, write_whole
 from lego_core.store.json_records import encode
@@ -84,14 +86,17 @@ class RunWriter:
         return writer
 
     @classmethod
-    def resume(cls, run_dir: Path) -> Self:
-        """Go on writing an existing run; raises UsageError when it is none or somebody writes it."""
+    def resume(cls, run_dir: Path, changes: Mapping[str, Any] | None = None) -> Self:
+        """Go on writing an existing run, with `changes` of its recipe as `changes.change` gives them; raises
+        UsageError when it is none or somebody writes it."""
         RunReader(run_dir).info()
         layout = RunLayout(root=run_dir)
         lock = _acquire(layout)
         try:
             writer = cls(layout, lock)
-            writer.event("started", pid=os.getpid(), resumed=True)
+            writer.event(
+                "started", pid=os.getpid(), resumed=True, **({FIELD: dict(changes)} if changes else {})
+            )
         except OSError as error:
             os.close(lock)
             raise write_failed(run_dir, error) from error

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from lego_core.changes import changed
 from lego_core.health.watchdog import HEARTBEAT
 from lego_core.store.labels import Label, parse_label
 from lego_core.store.layout import FORMAT, RunLayout
@@ -81,6 +82,8 @@ class RunFeed:
         self._is_locked = False
         self._counted: dict[str, tuple[tuple[int, int], Any]] = {}
         self._status_event: EventLine | None = None
+        self._started: list[dict[str, Any]] = []
+        """Fields of each start and resume."""
         self._measured, self._num_heartbeats = Measured(), 0
         self._judged: tuple[int, int, int] = (-1, -1, -1)
         self.diagnosis = diagnosis_of(self._measured, (), self.heldout, root, {})
@@ -158,6 +161,8 @@ class RunFeed:
         self._num_heartbeats += event.kind == HEARTBEAT
         if event.kind in _STATUS_EVENTS:
             self._status_event = event
+        if event.kind == "started":
+            self._started.append(event.fields)
 
     def _add_label(self, line: bytes) -> None:
         if label := parse_label(line):
@@ -216,12 +221,13 @@ class RunFeed:
 
     def knob(self, section: str, key: str) -> Any:
         """A key of the recipe; None when absent."""
-        table = self._info.recipe.get(section)
+        table = self.recipe.get(section)
         return cast(dict[str, Any], table).get(key) if isinstance(table, dict) else None
 
     @property
     def recipe(self) -> dict[str, Any]:
-        return self._info.recipe
+        """The one that holds."""
+        return changed(self._info.recipe, self._started)
 
     @property
     def stage(self) -> EventLine | None:
