@@ -24,7 +24,8 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Metric = Literal[
     "reward", "rollouts", "groups", "graded", "ungraded", "zero_variance", "response_tokens", "turns",
     "tokens_per_turn", "truncated", "malformed", "silent", "dominated", "entropy", "kl_loss", "pearson_r",
-    "mean_abs_dlogp", "k3", "grad_norm", "loss", "clip_fraction", "routing_coverage", "top1_agreement",
+    "mean_abs_dlogp", "k3", "grad_norm", "loss", "clip_fraction", "routing_coverage", "expert_overlap",
+    "top1_agreement", "staleness", "unearned",
 ]  # fmt: skip
 """What is measured on each step; `lego_core.health.series` says how."""
 
@@ -290,15 +291,22 @@ def recipe_changes(old: Recipe, new: Recipe) -> list[str]:
     ]
 
 
-def _apply_override(data: dict[str, Any], override: str) -> None:
+def parse_override(override: str) -> tuple[str, Any]:
+    """`section.key` and value of `section.key=value`. Raises UsageError."""
     key, equals, raw = override.partition("=")
     parts = key.strip().split(".")
     if not equals or len(parts) != 2 or not all(parts):
         raise UsageError(f"--set got {override!r}, expected section.key=value, as in train.learning_rate=0")
-    section = data.setdefault(parts[0], {})
+    return key.strip(), toml_value(raw.strip())
+
+
+def _apply_override(data: dict[str, Any], override: str) -> None:
+    key, value = parse_override(override)
+    name, _, key = key.partition(".")
+    section = data.setdefault(name, {})
     if not isinstance(section, dict):
-        raise UsageError(f"--set {override!r}: [{parts[0]}] is not a section of the recipe")
-    section[parts[1]] = toml_value(raw.strip())
+        raise UsageError(f"--set {override!r}: [{name}] is not a section of the recipe")
+    section[key] = value
 
 
 def toml_value(raw: str) -> Any:

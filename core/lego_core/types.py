@@ -109,6 +109,9 @@ class Acted:
     """Rollouts in which one token makes up half of all sampled ones."""
     stop_reasons: dict[str, int]
     """Stop reason → rollouts."""
+    unearned: int = 0
+    """Rollouts that were rewarded and are in doubt: nothing was changed, or their integrity report says that the patch
+    answers without computing or that the verdict was forged."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,7 +32,13 @@ _LOOK = {
     "repetition": "3 Step, enter twice",
     "length_explosion": "3 Step, enter twice",
     "form_lost": "3 Step, enter twice",
+    "lost_at_once": "3 Step, enter twice",
+    "rollouts_grow": "3 Step, enter twice",
+    "rollouts_shrink": "3 Step, enter twice",
+    "longer_turns": "3 Step, enter twice",
     "nothing_left_to_learn": "7 Pool",
+    "nothing_earned": "7 Pool",
+    "does_not_learn": "7 Pool",
 }
 """Hypothesis → screen of `lego watch` that shows more; 2 Run without an entry."""
 _QUIET = ("stage", "checkpoint", HEARTBEAT, ALERT)

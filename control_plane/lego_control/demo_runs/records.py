@@ -52,6 +52,7 @@ def step_record(step: int, groups: Groups, scene: Scene, rng: np.random.Generato
         top1_agreement=min(scene.top1_agreement * (1 + 0.001 * float(noise[4])), 1.0) if has_signal else None,
         trained_rollouts=tuple(t.id for g in groups if not _is_flat(g) for t in g if t.grade),
         acted=count_acts(rollouts),
+        lag={"0": sampled},
     )
 
 

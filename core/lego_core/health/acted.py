@@ -12,8 +12,9 @@ import numpy as np
 
 from lego_core.types import Acted
 from lego_harness.proxy.forms.base import CALL_OPEN
-from lego_harness.types import Trajectory
+from lego_harness.types import FindingKind, Trajectory
 
+CHEATS = frozenset({FindingKind.DEGENERATE_PATCH, FindingKind.FORGED_VERDICT})
 MIN_TOKENS = 16
 """Of a shorter rollout nobody can say that one token dominates it."""
 
@@ -29,6 +30,7 @@ def count_acts(trajectories: Sequence[Trajectory]) -> Acted:
         silent=sum(bool(t.turns) and not good for t, (good, _) in zip(trajectories, said, strict=True)),
         dominated=sum(is_dominated(t) for t in trajectories),
         stop_reasons=_tally(t.stop_reason.value for t in trajectories),
+        unearned=sum(is_unearned(t) for t in trajectories),
     )
 
 
@@ -38,6 +40,13 @@ def is_dominated(trajectory: Trajectory) -> bool:
         return False
     ids = np.concatenate([turn.sampled_ids for turn in trajectory.turns])
     return 2 * int(np.unique(ids, return_counts=True)[1].max()) >= len(ids)
+
+
+def is_unearned(trajectory: Trajectory) -> bool:
+    """True for a reward that is in doubt: for no change at all, or for one that the integrity report calls a cheat."""
+    if trajectory.grade is None or trajectory.grade.reward <= 0:
+        return False
+    return not trajectory.patch.strip() or any(finding.kind in CHEATS for finding in trajectory.integrity)
 
 
 def _calls(trajectory: Trajectory) -> tuple[int, int]:

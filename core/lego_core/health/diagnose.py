@@ -6,13 +6,13 @@ policy's grace and limits, and of nothing else; no text of a model reaches the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from lego_core.config import Limit, WatchdogPolicy
-from lego_core.health import heldout, invariants, signs
+from lego_core.health import heldout, invariants, reward_signs, signs
 from lego_core.health.drop import robust_drop
 from lego_core.health.evidence import table8
 from lego_core.health.findings import Diagnosis, Finding, Layer, Verdict
@@ -20,6 +20,8 @@ from lego_core.health.hypotheses import explain
 from lego_core.health.series import COLUMNS, Floats, Series
 from lego_core.health.signs import RECENT, Sign
 
+RESUME_STEPS = 2
+"""Behind a resume; what begins there began with it."""
 MIN_STEPS = 5
 """Below this nothing is said of a run."""
 FINITE = ("loss", "grad_norm", "entropy", "kl_loss", "reward", "k3", "mean_abs_dlogp")
@@ -34,17 +36,28 @@ SHARES_HIGH = {
     "malformed": (0.2, "many tool calls are unreadable"),
     "silent": (0.2, "rollouts without a readable call"),
     "dominated": (0.05, "outputs that repeat one token"),
-    "zero_variance": (0.8, "few groups have anything to learn from"),
     "k3": (0.01, "trainer and engine disagree (the paper's healthy runs: about 0.001)"),
     "clip_fraction": (0.9, "nearly every update is clipped"),
+    "kl_loss": (1.0, "the policy is far from where it began"),
+    "unearned": (0.05, "rewards for no change, or for a patch that cheats"),
 }
+ZERO_VARIANCE = 0.8
 SHARES_LOW = {
     "pearson_r": (0.99, "trainer and engine disagree (the paper's healthy runs: 0.998 and more)"),
     "routing_coverage": (0.95, "routes are missing"),
+    "expert_overlap": (0.9, "replayed routes are not those of the trainer's router"),
     "top1_agreement": (0.9, "replayed routes are not those of the trainer's router"),
 }
-CHANGES = {"entropy": 3.0, "turns": 2.0, "response_tokens": 3.0, "kl_loss": 30.0}
-"""Metric → factor against the run's beginning that is worth a look; both ways but for kl_loss."""
+GROWN = {
+    "entropy": (3.0, 0.0), "turns": (2.0, 0.0), "response_tokens": (3.0, 0.0), "tokens_per_turn": (3.0, 0.0),
+    "grad_norm": (10.0, 0.0), "k3": (5.0, 3e-3), "mean_abs_dlogp": (5.0, 0.05), "malformed": (5.0, 0.1),
+    "ungraded": (4.0, 0.1), "staleness": (3.0, 2.0),
+}  # fmt: skip
+"""Metric → factor above the run's beginning that is worth a look, from which level on."""
+SHRUNK = {"entropy": 3.0, "turns": 2.0, "response_tokens": 3.0}
+"""The same downwards."""
+SURGED = {"kl_loss": (5.0, 0.1)}
+"""The same against the steps just before: it grows from nothing in every run."""
 
 
 def diagnose(series: Series, policy: WatchdogPolicy | None = None) -> Diagnosis:
@@ -52,6 +65,7 @@ def diagnose(series: Series, policy: WatchdogPolicy | None = None) -> Diagnosis:
     policy = policy or WatchdogPolicy()
     in_grace = is_in_grace(series, policy.grace_steps)
     found = list(_findings(series, policy))
+    found += _behind_a_resume(series, found)
     findings = tuple(_as_warning(f) if in_grace and f.detector != "non_finite" else f for f in found)
     return Diagnosis(
         verdict=_verdict(series, findings),
@@ -134,6 +148,14 @@ def _reward(series: Series, rewards: Floats) -> Iterator[Finding]:
     seen = (
         ("page_hinkley", signs.page_hinkley(rewards), "the mean of the reward has changed downwards"),
         ("falling", signs.falling(rewards), "the reward has been falling for forty steps"),
+        ("cliff", reward_signs.cliff(rewards), "the reward was lost from one step to the next"),
+        ("never", reward_signs.never(rewards), "hardly anything has been earned so far"),
+        ("flat", reward_signs.flat(rewards), "the reward is where it was at the beginning"),
+        (
+            "swinging",
+            reward_signs.swinging(rewards, series.values("graded")),
+            "the reward swings more and more",
+        ),
     )
     yield from (_warning(series, "reward", name, sign, text) for name, sign, text in seen if sign)
     if sign := signs.spike(series.values("grad_norm")):
@@ -162,22 +184,46 @@ def _heldout(series: Series) -> Iterator[Finding]:
             )
 
 
+def _behind_a_resume(series: Series, found: Sequence[Finding]) -> list[Finding]:
+    """Whether what was found began with the steps that a resume began with; no finding by itself."""
+    began = [f.since for f in found if any(0 <= f.since - r <= RESUME_STEPS for r in series.resumed)]
+    if not began:
+        return []
+    return [
+        Finding(
+            metric="resume",
+            detector="began",
+            layer=Layer.WARNING,
+            value=float(len(began)),
+            threshold=1.0,
+            since=max(r for r in series.resumed if r <= max(began)),
+            text="what stands above began right behind a resume",
+        )
+    ]
+
+
 def _levels(series: Series) -> Iterator[Finding]:
     for metric, (limit, text) in SHARES_HIGH.items():
         if sign := signs.above(series.values(metric), limit):
             yield _warning(series, metric, "above", sign, text)
+    if sign := signs.mostly(series.values("zero_variance"), series.values("groups"), ZERO_VARIANCE):
+        yield _warning(series, "zero_variance", "above", sign, "few groups have anything to learn from")
     for metric, (limit, text) in SHARES_LOW.items():
         if sign := signs.below(series.values(metric), limit):
             yield _warning(series, metric, "below", sign, text)
 
 
 def _changes(series: Series) -> Iterator[Finding]:
-    for metric, factor in CHANGES.items():
-        values = series.values(metric)
-        if sign := signs.grown(values, factor):
+    for metric, (factor, least) in GROWN.items():
+        is_told = metric in SHARES_HIGH and signs.above(series.values(metric), SHARES_HIGH[metric][0])
+        if not is_told and (sign := signs.grown(series.values(metric), factor, least)):
             yield _warning(series, metric, "grown", sign, f"{metric} is far above the run's beginning")
-        elif metric != "kl_loss" and (sign := signs.shrunk(values, factor)):
+    for metric, factor in SHRUNK.items():
+        if sign := signs.shrunk(series.values(metric), factor):
             yield _warning(series, metric, "shrunk", sign, f"{metric} is far below the run's beginning")
+    for metric, (factor, least) in SURGED.items():
+        if sign := signs.surged(series.values(metric), factor, least):
+            yield _warning(series, metric, "surged", sign, f"{metric} is far above the steps just before")
 
 
 def check_limit(series: Series, limit: Limit) -> Finding | None:

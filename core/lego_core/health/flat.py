@@ -13,7 +13,7 @@ from typing import Any
 
 from lego_core.types import Acted, StepRecord
 
-_TABLES = ("masked", "dropped", "seconds", "acted")
+_TABLES = ("masked", "dropped", "seconds", "acted", "lag")
 _EMPTY: dict[str, Any] = {
     field.name: 0 if field.type in ("int", "float") else {} if field.type.startswith("dict") else None
     for field in dataclasses.fields(StepRecord)

@@ -117,7 +117,10 @@ COLUMNS: dict[Metric, Callable[[StepRecord], float | None]] = {
     "loss": lambda r: r.loss,
     "clip_fraction": lambda r: r.clip_fraction,
     "routing_coverage": lambda r: r.routing_coverage,
+    "expert_overlap": lambda r: r.expert_overlap,
     "top1_agreement": lambda r: r.top1_agreement,
+    "staleness": lambda r: _staleness(r),
+    "unearned": lambda r: _stat(r, "unearned"),
 }
 """Name → how it is read off a record; None where the step did not measure it."""
 
@@ -203,6 +206,12 @@ def _count(record: StepRecord, name: str) -> int:
 
 def _stat(record: StepRecord, name: str) -> float | None:
     return _share(_count(record, name), record.rollouts) if record.acted else None
+
+
+def _staleness(record: StepRecord) -> float | None:
+    """Mean versions that a sampled token was behind the trainer."""
+    tokens = {behind: count for behind, count in record.lag.items() if behind.isdecimal()}
+    return _share(sum(int(behind) * count for behind, count in tokens.items()), sum(tokens.values()))
 
 
 def _malformed(record: StepRecord) -> float | None:

@@ -19,6 +19,10 @@ from lego_core.health.rolling import Floats, effective_slope_t, noise_of
 RECENT = 5
 FIRST = 10
 """Measured steps that say how a run was at the beginning."""
+PAST = 20
+"""Measured steps before the last five that say how it was just now."""
+FEW = 40
+"""Groups of which one can say what share of them is so."""
 SLOPE_STEPS = 40
 SLOPE_T = -3.0
 PAGE_HINKLEY_SLACK = 0.5
@@ -47,6 +51,22 @@ def below(values: Floats, limit: float) -> Sign | None:
     return _beyond(values, limit, sign=-1)
 
 
+def mostly(shares: Floats, counts: Floats, limit: float) -> Sign | None:
+    """Share of all that were counted `[n]` in the last steps above `limit`: five steps, or as many as it takes to count
+    forty, since a step of one or two groups is either all or none."""
+    index = np.flatnonzero(np.isfinite(shares))
+    known = np.nan_to_num(counts[index], nan=FEW)
+    behind = np.cumsum(known[::-1])
+    length = max(RECENT, int(np.searchsorted(behind, FEW)) + 1)
+    if length > len(index):
+        return None
+    weights = known[-length:]
+    level = float((shares[index[-length:]] * weights).sum() / max(weights.sum(), 1.0))
+    if level <= limit:
+        return None
+    return Sign(value=level, threshold=limit, start=_since(index, shares[index] > limit))
+
+
 def _beyond(values: Floats, limit: float, sign: int) -> Sign | None:
     index = np.flatnonzero(np.isfinite(values))
     if len(index) < RECENT:
@@ -57,24 +77,30 @@ def _beyond(values: Floats, limit: float, sign: int) -> Sign | None:
     return Sign(value=level, threshold=limit, start=_since(index, sign * (values[index] - limit) > 0))
 
 
-def grown(values: Floats, factor: float) -> Sign | None:
-    """Median of the last five steps more than `factor` times that of the first ten."""
+def grown(values: Floats, factor: float, least: float = 0.0) -> Sign | None:
+    """Median of the last five steps more than `factor` times that of the first ten, and more than `least`."""
     start = _first_level(values)
-    return above(values, factor * start) if start else None
+    return above(values, max(factor * start, least)) if start is not None and max(start, least) > 0 else None
 
 
 def shrunk(values: Floats, factor: float) -> Sign | None:
     """Median of the last five steps less than 1/`factor` of that of the first ten."""
     start = _first_level(values)
-    return below(values, start / factor) if start else None
+    return below(values, start / factor) if start is not None and start > 0 else None
+
+
+def surged(values: Floats, factor: float, least: float) -> Sign | None:
+    """Median of the last five steps more than `factor` times that of the twenty before them, and more than `least`: for
+    what grows from nothing in every run, and slowly."""
+    found = values[np.isfinite(values)]
+    if len(found) < FIRST + RECENT:
+        return None
+    return above(values, max(factor * float(np.median(found[-PAST - RECENT : -RECENT])), least))
 
 
 def _first_level(values: Floats) -> float | None:
     found = values[np.isfinite(values)]
-    if len(found) < FIRST + RECENT:
-        return None
-    level = float(np.median(found[:FIRST]))
-    return level if level > 0 else None
+    return float(np.median(found[:FIRST])) if len(found) >= FIRST + RECENT else None
 
 
 def spike(values: Floats) -> Sign | None:
@@ -83,7 +109,7 @@ def spike(values: Floats) -> Sign | None:
     if len(index) < FIRST + 1:
         return None
     logs = np.log(values[index])
-    past = logs[-21:-1]
+    past = logs[-PAST - 1 : -1]
     spread = max(1.4826 * float(np.median(np.abs(past - np.median(past)))), 0.25)
     limit = float(np.median(past)) + SPIKE * spread
     if logs[-1] <= limit:
