@@ -22,6 +22,9 @@ _KEPT = "\n\t"
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Control, format (bidirectional marks, zero width, tags), surrogates, private use, unassigned, separators."""
 
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+"""Of other categories, and nothing to be seen: fillers, Mongolian selectors, the empty Braille cell."""
+
 
 def name(text: str) -> str:
     """A name that is only a name.
@@ -57,4 +60,4 @@ def fence(text: str, author: str, limit: int = MAX_TEXT) -> str:
 
 def _is_hidden(char: str) -> bool:
     is_selector = "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
-    return is_selector or unicodedata.category(char) in _HIDDEN_CATEGORIES
+    return is_selector or char in _INVISIBLE or unicodedata.category(char) in _HIDDEN_CATEGORIES

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from lego_control.failures import Refusal
+from lego_core.changes import changed
 from lego_core.store import RunLayout, RunReader, RunStatus
 from lego_core.store.index import RunIndex
 from lego_core.store.lock import is_locked
@@ -24,6 +25,8 @@ from lego_harness.errors import InfrastructureError, UsageError
 
 T = TypeVar("T")
 MAX_STEPS = 2**31
+OUTCOMES = ("stopping", "paused", "running")
+"""What a trainer answers (`boundary.py`)."""
 SKEW_S = 5.0
 """By which the clocks of who asks and of the trainer may differ."""
 
@@ -72,10 +75,10 @@ class Run:
             ) from error
 
     def recipe(self) -> dict[str, Any]:
-        """The recipe as it was written down."""
+        """The recipe that holds, as it was written down; events must be fresh."""
         self.check()
         assert self._recipe is not None
-        return self._recipe
+        return changed(self._recipe, (fields for _, fields in self.events("started")))
 
     def once_per_step(self, what: str, find: Callable[[], T]) -> T:
         """What `find` says, remembered until the run records something about a step or an evaluation."""
@@ -144,11 +147,15 @@ def _when(request: Request) -> float:
         return math.inf
 
 
+def _outcome(told: Any) -> str:
+    return told if told in OUTCOMES else "unknown"
+
+
 def _asking(request: Request, answers: dict[str, dict[str, Any]], waiting: str) -> Asking:
     answer = answers.get(request.id, {})
     step = answer.get("step")
     return Asking(
         request=request,
-        outcome=str(answer.get("outcome", waiting)),
+        outcome=_outcome(answer["outcome"]) if "outcome" in answer else waiting,
         step=step if isinstance(step, int) else None,
     )

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from lego_control.failures import Refusal
-from lego_control.fence import name as plain
 from lego_control.run import Run
 from lego_control.runs import Runs
 from lego_control.schemas import Asked, Heldout, RunRow, RunsList, RunStatus
@@ -25,6 +24,8 @@ SIGNALS = (
     "reward_mean", "solved", "rollouts", "entropy", "grad_norm", "clip_fraction", "kl_loss", "k3", "pearson_r",
     "mean_abs_dlogp", "routing_coverage", "tokens_per_s", "zero_variance_groups", "groups",
 )  # fmt: skip
+STAGES = ("rollout", "train", "checkpoint", "sync")
+"""Of a step, as the controller times them; whatever else a file calls a stage is none."""
 WINDOW = 15
 RECENT = 20
 
@@ -134,14 +135,15 @@ def _step_s(run: Run, step: int) -> float | None:
 
 
 def _bottleneck(run: Run, step: int) -> tuple[str | None, float | None]:
-    found = run.index.rows(
-        "SELECT key, value FROM metric WHERE key IN (SELECT key FROM metric_key WHERE key GLOB 'seconds.*') AND "
-        "key != 'seconds.total' AND step = ? AND typeof(value) = 'real' ORDER BY value DESC", (step,)
-    )  # fmt: skip
-    total = sum(value for _, value in found)
-    if not found or not total:
+    found = {stage: value_at(run, f"seconds.{stage}", step) for stage in STAGES}
+    known = {
+        stage: seconds for stage, seconds in found.items() if seconds is not None and math.isfinite(seconds)
+    }
+    total = sum(known.values())
+    if total <= 0:
         return None, None
-    return plain(str(found[0][0]).removeprefix("seconds.")), round(found[0][1] / total, 3)
+    longest = max(known, key=lambda stage: known[stage])
+    return longest, round(known[longest] / total, 3)
 
 
 def _heldout(run: Run) -> list[Heldout]:

@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import json
 import math
+import re
 import types
 import typing
 from enum import Enum
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 T = TypeVar("T")
 _ARRAY_TYPES = frozenset({"<i2", "<i4", "<i8", "<f4", "<f8", "|b1", "|u1", "|i1"})
+WORD = re.compile(r"[A-Za-z0-9_.:-]{0,24}")
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -99,7 +101,7 @@ def _from_json(kind: Any, value: Any, where: str) -> Any:
         return tuple(_from_json(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(items))
     if origin is dict:
         table = _expect(dict, value, where)
-        return {key: _from_json(arguments[1], item, f"{where}.{key}") for key, item in table.items()}
+        return {key: _from_json(arguments[1], item, f"{where}.{_word(key)}") for key, item in table.items()}
     if dataclasses.is_dataclass(kind):
         return _record_from_json(cast(type[Any], kind), value, where)
     if issubclass(kind, Enum):
@@ -132,7 +134,8 @@ def _record_from_json(cls: type[Any], value: Any, where: str) -> Any:
     hints = _hints(cls)
     unknown = sorted(set(table) - set(hints))
     if unknown:
-        raise ValueError(f"{where or cls.__name__}: unknown field {unknown[0]!r}, expected {sorted(hints)}")
+        named = shown(unknown[0])
+        raise ValueError(f"{where or cls.__name__}: unknown field {named}, expected {sorted(hints)}")
     missing = sorted(name for name in _required(cls) if name not in table)
     if missing:
         raise ValueError(f"{where or cls.__name__}: field {missing[0]!r} is missing")
@@ -159,5 +162,16 @@ def _expect(kind: type[Any], value: Any, where: str) -> Any:
 
 
 def _wrong(where: str, expected: str, got: Any) -> ValueError:
-    shown = repr(got)
-    return ValueError(f"{where.lstrip('.') or 'record'}: expected {expected}, got {shown[:80]}")
+    return ValueError(f"{where.lstrip('.') or 'record'}: expected {expected}, got {shown(got)}")
+
+
+def shown(value: Any) -> str:
+    """A value of a file for an error that somebody may act on: one that could hold a sentence by its type only."""
+    if isinstance(value, str):
+        return repr(value) if WORD.fullmatch(value) else f"a text of {len(value)} characters"
+    is_plain = value is None or isinstance(value, bool | int | float)
+    return repr(value)[:80] if is_plain else f"a {type(value).__name__}"
+
+
+def _word(text: str) -> str:
+    return text if WORD.fullmatch(text) else "…"
