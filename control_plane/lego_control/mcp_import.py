@@ -1,7 +1,7 @@
 """Imports the `mcp` package, and what is served by it, in half of the time that this takes by itself.
 
-The package defines several hundred pydantic models. Pydantic builds the validator of each when its class is made;
-asked to defer, it builds those that are used when they are first used. The package's own `__init__` imports its
+The package defines several hundred pydantic models, and unions of all of them. Pydantic builds the validator of each
+when it is made; asked to defer, it builds those that are used when they are first used. The package's own `__init__` imports its
 client, which no server needs, and its resources an HTTP client, which ours never use. The garbage collector looks
 through everything again and again and finds nothing, since it stays; it rests meanwhile, and leaves it out later.
 """
@@ -12,35 +12,67 @@ import gc
 import importlib
 import importlib.util
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, cast
+
+_ASKED = "_defer_build"
 
 
 @contextmanager
-def starting() -> Generator[None]:
-    """What is made inside stays to the end of the process."""
+def starting(without: Sequence[str] = ("rich",)) -> Generator[None]:
+    """What is made inside stays to the end of the process. `without` names packages that others do without where they
+    are absent: rich formats a log that nobody looks at, uvicorn serves HTTP."""
     gc.disable()
     try:
-        _import_mcp()
-        yield
+        with _absent(without):
+            _import_mcp()
+            yield
         gc.freeze()
     finally:
         gc.enable()
 
 
 def _import_mcp() -> None:
-    """Import its server; classes made by anybody else are built as ever."""
-    from pydantic import BaseModel
-
+    """Import its server."""
     _open_package("mcp")
     _postpone("httpx2")
-    config = cast(dict[str, Any], BaseModel.model_config)
-    config["defer_build"] = True
-    try:
+    with _deferring():
         importlib.import_module("mcp.server")
+
+
+@contextmanager
+def _absent(names: Sequence[str]) -> Generator[None]:
+    """An import of these fails inside, unless they were imported before."""
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden, cast(ModuleType, None)))
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
+@contextmanager
+def _deferring() -> Generator[None]:
+    """Models and adapters made inside are built when they are first used; those made by anybody else as ever."""
+    from pydantic import BaseModel, TypeAdapter
+
+    config = cast(dict[str, Any], BaseModel.model_config)
+    # Of an adapter each maker would have to ask for it: what pydantic asks itself is answered for all of them. Where it
+    # asks otherwise one day, they are built at once again.
+    asked = vars(TypeAdapter).get(_ASKED)
+    config["defer_build"] = True
+    setattr(TypeAdapter, _ASKED, property(lambda adapter: True))
+    try:
+        yield
     finally:
         del config["defer_build"]
+        if asked is None:
+            delattr(TypeAdapter, _ASKED)
+        else:
+            setattr(TypeAdapter, _ASKED, asked)
 
 
 def _open_package(name: str) -> None:
@@ -52,9 +84,15 @@ def _open_package(name: str) -> None:
 
 def _postpone(name: str) -> None:
     """Let it be imported where something of it is first used."""
-    spec = importlib.util.find_spec(name)
-    if name in sys.modules or spec is None or spec.loader is None:
-        return
-    spec.loader = importlib.util.LazyLoader(spec.loader)
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    if name not in sys.modules and importlib.util.find_spec(name) is not None:
+        sys.modules[name] = _Later(name)
+
+
+class _Later(ModuleType):
+    """Stands for a module until it is asked for anything. importlib's `LazyLoader` would not do: a second import of the
+    module asks it whether it is ready, and loads it by that."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(importlib.import_module(self.__name__), name)

@@ -22,7 +22,7 @@ MIN_TOKEN = 16
 
 def serve_stdio(folder: Path, *, allow_control: bool) -> int:
     """Serve until stdin ends; the exit code."""
-    with starting():
+    with starting(without=("rich", "uvicorn")):
         from lego_control.server import build
 
         server = build(folder, allow_control=allow_control)

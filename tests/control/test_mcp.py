@@ -473,7 +473,7 @@ async def test_over_http_only_the_token_opens_and_no_foreign_page_gets_in(
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/mcp", url)
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
-    async with httpx2.AsyncClient() as bare:
+    async with httpx2.AsyncClient(timeout=None) as bare:
         for wrong in ({}, {"Authorization": "Bearer nope"}, {"Authorization": token}):
             assert (await bare.post(url, json=ping, headers=wrong)).status_code == 401
         foreign = {**headers, "Origin": "https://evil.example"}
@@ -481,7 +481,9 @@ async def test_over_http_only_the_token_opens_and_no_foreign_page_gets_in(
         rebound = {**headers, "Host": "evil.example"}
         assert (await bare.post(url, json=ping, headers=rebound)).status_code == 421
     async with (
-        httpx2.AsyncClient(headers=headers) as opened,
+        httpx2.AsyncClient(
+            headers=headers, timeout=None
+        ) as opened,  # by itself it gives up after five seconds
         Client(streamable_http_client(url, http_client=opened), mode="legacy") as client,
     ):
         assert (await call(client, "run_status", run=run))["step"] == 6
