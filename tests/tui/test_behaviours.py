@@ -61,7 +61,7 @@ SAME = {
     ),
     "openhands": flat(
         call("terminal", {"command": "find src"}), call("file_editor", {"command": "view", "path": "/w/src/a.py"}),
-        call("terminal", {"command": "cd /w && python -m unittest"}, "FAILED\n[exit code: 1]"),
+        call("terminal", {"command": "cd /w && python -m unittest"}, "FAILED\n[Command finished with exit code 1]"),
         call("file_editor", {"command": "str_replace", "path": "/w/src/a.py"}),
         call("file_editor", {"command": "view", "path": "/w/src/a.py"}), call("finish", {"message": "done"}),
     ),
@@ -84,13 +84,27 @@ def test_the_same_work_is_the_same_behaviour_in_every_harness(harness: str) -> N
         ("cat > a.py <<'EOF'\nimport os; rm -rf x && pytest\nEOF", ["edit"]),
         ("python - <<EOF\nopen('a.py', 'w').write('x')\nEOF", ["edit"]),
         ("python -c 'print(1)'", ["execute"]),
-        ("PYTHONPATH=. timeout 60 python -m pytest tests 2>&1 | tail -5", ["test", "read"]),
+        ("PYTHONPATH=. timeout 60 python -m pytest tests 2>&1 | tail -5", ["test", "run"]),
         ("grep -rn 'a && b; c' src", ["explore"]),
         ("git diff > /dev/null; git log", ["read", "explore"]),
         ("echo 'pytest' # pytest", ["run"]),
         ("pip install pytest", ["run"]),
         ("sed -i.bak 's/a/b/' x.py; make check", ["edit", "test"]),
-        ("cat <<'A' | git apply\n+++ b/x.py\nA", ["read", "edit"]),
+        ("cat <<'A' | git apply\n+++ b/x.py\nA", ["run", "edit"]),
+        ("pytest -q > out.log 2>&1; tail out.log", ["test", "read"]),
+        ("python gen.py > data.txt", ["execute"]),
+        ("sed s/a/b/ x.py > y.py", ["edit"]),
+        ("cat > /tmp/x.py <<E\nprint(1)\nE\npython /tmp/x.py", ["run", "execute"]),
+        ("bash -lc 'cd x && make -s test'", ["explore", "test"]),
+        ("bash <<E\ncat a.py\nE", ["read"]),
+        ("chmod +x run_tests.sh && ./run_tests.sh", ["run", "test"]),
+        ("sh ci/run-tests.sh; python tests/test_a.py; uv run pytest", ["test", "test", "test"]),
+        ("for f in a.py b.py; do cat $f; done", ["run", "read", "run"]),
+        ("find . -name '*.py' -exec sed -i s/a/b/ {} +", ["explore", "edit"]),
+        ("find . -name '*.py' | xargs -n 1 grep def", ["explore", "explore"]),
+        ("python -c \"\nopen('a', 'w')\ncat = 1\n\"; ls", ["edit", "explore"]),
+        ("python -c 'import sys; sys.stdout.write(\"x\")'", ["execute"]),
+        ("echo $((1 << x))\nls", ["run", "run", "explore"]),
         ("echo it's unclosed", ["run"]),
         ("", ["run"]),
     ],
@@ -104,6 +118,10 @@ def test_files_are_named_as_the_command_names_them() -> None:
     assert acts_of("sed -n 1,9p a.py")[0].paths == ("a.py",)
     assert acts_of("sed -i 's/a/b/' a.py")[0].paths == ("a.py",)
     assert acts_of("echo 1 >> log.txt")[0].paths == ("log.txt",)
+    assert acts_of("cd src && cat a.py; cd ../lib; cat b.py")[1].paths == ("src/a.py",)
+    assert acts_of("for f in a.py b.py; do cat $f; done")[1].paths == ("a.py", "b.py")
+    assert acts_of("F=a.py; cat $F")[1].paths == ("a.py",)
+    assert acts_of("python -c \"p='src/a.py'; open(p, 'w').write('x')\"")[0].paths == ("src/a.py",)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +149,67 @@ def test_what_did_not_happen_is_not_claimed() -> None:
     assert not seen.finishes
     cut = behaviour_of(SAME["claude-code"], harness="claude-code", is_completed=False)
     assert not cut.finishes
+
+
+REPRO = bash("cat > repro.py <<E\nimport a\nE"), bash("python3 repro.py")
+EDIT = bash("sed -i s/a/b/ a.py")
+
+
+def seen(*parts: list[Message], harness: str = "mini-swe-agent") -> Behaviour:
+    return behaviour_of(flat(*parts), harness=harness, is_completed=True)
+
+
+def test_a_program_of_its_own_is_no_edit_and_running_it_reproduces() -> None:
+    assert seen(*REPRO, bash("cat b.py"), EDIT).reproduces
+    assert seen(*REPRO, bash("cat b.py"), EDIT).files_explored == 1
+    assert not seen(*REPRO, bash("cat b.py")).reproduces  # nothing was edited
+    assert not seen(EDIT, *REPRO).reproduces
+    assert not seen(bash("cat > a.py <<E\n1\nE"), EDIT, bash("python a.py")).files_explored
+
+
+def test_what_failed_did_not_happen() -> None:
+    missing = "cat: b.py: No such file or directory"
+    gone = call("bash", {"command": "cat b.py"}, json.dumps({"returncode": 1, "output": missing}))
+    assert seen(gone, bash("cat a.py"), EDIT).files_explored == 1
+    assert not seen(bash("sed -i s/a/b/ a.py", 1), bash("cat a.py")).reads_back
+    absent = call(
+        "bash", {"command": "tox"}, json.dumps({"returncode": 127, "output": "tox: command not found"})
+    )
+    assert not seen(absent).runs_tests
+    assert seen(bash("pytest", 1)).runs_tests
+
+
+@pytest.mark.parametrize(
+    "text", ["exit_code = 1\nreturncode: 2", "Traceback (most recent call last)", "Error: malformed"]
+)
+def test_what_a_file_says_is_no_failure_of_the_command_that_shows_it(text: str) -> None:
+    result = json.dumps({"returncode": 0, "output": text})
+    (found,) = calls_of(call("bash", {"command": "cat a.py"}, result), "mini-swe-agent")
+    assert not found.is_failed
+    assert not found.is_malformed
+
+
+def test_two_spellings_of_a_path_are_one_file() -> None:
+    reads = [call("Read", {"file_path": path}) for path in ("/w/src/a.py", "src/a.py", "src/b.py")]
+    assert seen(*reads, harness="claude-code").files_explored == 2
+
+
+def test_a_sub_agent_acts_where_it_was_sent_and_its_end_is_not_the_end() -> None:
+    errand = {"prompt": "Repair it for me.", "subagent_type": "general"}
+    inner = [{"role": "user", "content": "Repair it for me."}, *call("Edit", {"file_path": "a.py"}), *ANSWER]
+    branch = [{**message, "branch": 1} for message in inner]
+    sent = flat(call("Agent", errand), call("Read", {"file_path": "a.py"}))
+    found = behaviour_of([*sent, *branch], harness="claude-code", is_completed=True)
+    assert found.reads_back
+    assert found.num_calls == 3
+    assert not found.finishes
+    assert behaviour_of([*sent, *ANSWER, *branch], harness="claude-code", is_completed=True).finishes
+
+
+def test_a_call_that_a_compacted_history_keeps_counts_once() -> None:
+    kept = [{**message, "branch": 1} for message in bash("pytest", 1)]
+    assert seen(bash("pytest", 1), kept).num_calls == 1
+    assert seen(bash("pytest", 1), kept).num_failed == 1
 
 
 def test_table_nine_counts_over_the_right_rollouts() -> None:

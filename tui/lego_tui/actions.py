@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lego_tui.behaviours.acts import Call, calls_of, text_of
+from lego_tui.behaviours.acts import Call, calls_of
+from lego_tui.behaviours.messages import text_of
 from lego_tui.behaviours.shell import KINDS as ACTS
 
 LETTERS = {

@@ -17,7 +17,7 @@ from rich.style import Style
 from rich.text import Text
 
 from lego_tui.audit import audit
-from lego_tui.behaviours.acts import read_call, telling
+from lego_tui.behaviours.messages import read_call, telling
 from lego_tui.feed.trajectory import Rollout
 from lego_tui.palette import GLYPHS, Palette
 from lego_tui.safe import clean, one_line, wrap

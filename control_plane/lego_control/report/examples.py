@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from lego_control.report.parts import Part
 from lego_control.report.source import Opened, Source
-from lego_tui.behaviours.acts import read_call, telling, text_of
+from lego_tui.behaviours.messages import read_call, telling, text_of
 from lego_tui.feed.trajectory import Rollout
 from lego_tui.safe import clean, one_line
 

@@ -142,18 +142,28 @@ def behaviours(source: Source) -> Part:
     """Table 9 and Figure 12."""
     first, last = source.ends()
     before, after = (table9((o.behaviour, o.solved) for o in some) for some in (first, last))
-    rows = [(words, _value(name, getattr(before, name)), _value(name, getattr(after, name))) for name, words in ROWS]  # fmt: skip
+    rows = [(words, _value(name, getattr(before, name)), _value(name, getattr(after, name)), counted) for name, words, counted in ROWS]  # fmt: skip
     low, high = source.thirds()
     groups = [[[bool(solved(e)) for e in g] for g in source.groups(e for e in source.trained if keep(e.step))] for keep in (low.__ge__, high.__le__)]  # fmt: skip
     (some_a, all_a), (some_b, all_b) = (pass_rates(g) for g in groups)
     k = max((len(g) for part in groups for g in part), default=0)
-    rows += [(f"coverage pass@{k}", percent(some_a), percent(some_b)), (f"reliability pass^{k}", percent(all_a), percent(all_b))]  # fmt: skip
+    rows += [
+        (
+            f"coverage pass@{k}",
+            percent(some_a),
+            percent(some_b),
+            "groups with a rollout that solved the task",
+        ),
+        (f"reliability pass^{k}", percent(all_a), percent(all_b), "groups whose rollouts all did"),
+    ]
     return Part(
         id="table9",
         title="Behaviours at both ends of the run (Table 9, Figure 12)",
-        says=f"{before.n} rollouts of the first third of the steps against {after.n} of the last; the definitions are "
-        "in lego_tui/behaviours/table9.py.",
-        tables=(table(("behaviour", "first third", "last third"), rows),) if before.n and after.n else (),
+        says=f"{before.n} rollouts of the first third of the steps against {after.n} of the last; "
+        "lego_tui/behaviours/table9.py has the exact definitions.",
+        tables=(table(("behaviour", "first third", "last third", "what is counted"), rows),)
+        if before.n and after.n
+        else (),
         missing="" if before.n and after.n else "recorded training rollouts",
     )
 

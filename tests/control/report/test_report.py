@@ -72,8 +72,8 @@ def test_the_numbers_are_those_of_the_run(tmp_path: Path, capsys: Said) -> None:
     assert rewards["curves"]["training reward"][1:] == pytest.approx([0.1 * n for n in range(1, 7)])
     assert rewards["curves"]["held-out solve rate"] == [0.25, *[None] * 6]
     table9 = cells(parts["table9"])
-    assert table9["coverage pass@2"] == ["100.0 %", "100.0 %"]
-    assert table9["reliability pass^2"] == ["0.0 %", "100.0 %"]
+    assert table9["coverage pass@2"][:2] == ["100.0 %", "100.0 %"]
+    assert table9["reliability pass^2"][:2] == ["0.0 %", "100.0 %"]
     assert parts["fig5"]["figures"][0]["curves"] == {"first third": [0, 1, 0], "last third": [0, 0, 1]}
 
 

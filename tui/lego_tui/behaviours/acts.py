@@ -6,30 +6,27 @@ call of some kind or none. Pure.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from lego_tui.behaviours.shell import KINDS, Act, acts_of, patched_paths
+from lego_tui.behaviours.conversations import order_of
+from lego_tui.behaviours.messages import read_call, telling, text_of
+from lego_tui.behaviours.programs import patched_paths
+from lego_tui.behaviours.results import (
+    SEEN,
+    ends,
+    is_failed,
+    is_listing,
+    is_refused,
+    is_unread,
+    never_started,
+)
+from lego_tui.behaviours.shell import KINDS, Act, acts_of, settled
 from lego_tui.behaviours.tools import Tool, tool_of
 
-_COMMAND_KEYS = ("command", "cmd", "script", "input")
 _PATH_KEYS = ("file_path", "filePath", "path", "file", "notebook_path")
 _UNREADABLE_KEYS = ("__unparsedToolInput", "_openhands_malformed_tool_call")
-_SEEN = 2000
-"""Characters of a result, at each end, that say how a call went."""
-_UNPARSED = re.compile(
-    r"no tool calls? (?:found|could be parsed)|could not be parsed|InputValidationError|invalid json|malformed"
-    r"|unknown (?:tool|argument)|failed to parse function arguments|unsupported call|Error validating tool",
-    re.I,
-)
-_FAILED = re.compile(
-    r"\"?(?:return_?code|exit_code|exit code)\"?\s*[:=]?\s*-?[1-9]|exited with code -?[1-9]|<tool_use_error>"
-    r"|^Error\b|^ERROR:|Traceback \(most recent call last\)",
-    re.M | re.I,
-)
 _OPEN = "<tool_call>"
 """What stays in the text of a reply whose call could not be read."""
 
@@ -44,8 +41,9 @@ class Call:
     command: str
     """Its telling argument; all arguments as JSON where none is."""
     acts: tuple[Act, ...]
-    """Empty where it could not be read."""
+    """Empty where it could not be read. A call that failed and had one act did not read, edit or start anything."""
     is_malformed: bool
+    """It came to nothing because of how it was written: broken JSON, no such tool, arguments missing or wrong."""
     is_failed: bool
     """It ran and came back with an error."""
 
@@ -57,88 +55,72 @@ class Call:
 
 
 def calls_of(messages: Sequence[Mapping[str, Any]], harness: str = "") -> list[Call]:
-    """Every call of a rollout in order."""
+    """Every call of a rollout, in the order they happened."""
     results = _results(messages)
+    turns = [number for number, _ in _numbered(messages)]
+    shown_in: dict[str, Any] = {}
     found: list[Call] = []
-    turn = -1
-    for place, message in enumerate(messages):
+    for place in order_of(messages, harness).places:
+        message = messages[place]
         if message.get("role") != "assistant":
             continue
-        turn += 1
         raw = message.get("tool_calls")
         listed = cast(list[Any], raw) if isinstance(raw, list) else []
         for number, call in enumerate(listed):
-            found.append(_call(call, turn, harness, _result_of(call, number, place, messages, results)))
+            if not _is_repeated(call, message, shown_in):
+                result = _result_of(call, number, place, messages, results)
+                found.append(_call(call, turns[place], harness, result))
         if not listed and _is_unread(message, messages[place + 1 : place + 2]):
-            said = text_of(message.get("content"))
-            found.append(
-                Call(turn=turn, tool="", command=said[:200], acts=(), is_malformed=True, is_failed=False)
-            )
+            said = text_of(message.get("content"))[:200]
+            found.append(Call(turn=turns[place], tool="", command=said, acts=(), is_malformed=True, is_failed=False))  # fmt: skip
     return found
 
 
-def read_call(call: Any) -> tuple[str, dict[str, Any] | str]:
-    """Name and arguments of a tool call; arguments that are no object stay text."""
-    function: Any = cast(dict[str, Any], call).get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict):
-        return "?", text_of(call)
-    table = cast(dict[str, Any], function)
-    name, arguments = str(table.get("name", "?")), table.get("arguments")
-    if isinstance(arguments, str):
-        try:
-            parsed: Any = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return name, arguments
-        return name, cast(dict[str, Any], parsed) if isinstance(parsed, dict) else arguments
-    return name, cast(dict[str, Any], arguments) if isinstance(arguments, dict) else text_of(arguments)
+def _numbered(messages: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
+    """Each message with the number of the assistant's message that it is, or that came before it."""
+    turn = -1
+    found: list[tuple[int, Mapping[str, Any]]] = []
+    for message in messages:
+        turn += message.get("role") == "assistant"
+        found.append((turn, message))
+    return found
 
 
-def telling(arguments: dict[str, Any] | str) -> str:
-    """The argument a person wants to see."""
-    if isinstance(arguments, str):
-        return arguments
-    for key in _COMMAND_KEYS:
-        value = arguments.get(key)
-        if isinstance(value, str):
-            return value
-        if isinstance(value, list):
-            return _joined(cast(list[Any], value))
-    return json.dumps(arguments, ensure_ascii=False, default=str)
-
-
-def text_of(value: Any) -> str:
-    """Content as text: strings as they are, parts one after the other."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        parts = cast(list[Any], value)
-        return "\n".join(
-            str(cast(dict[str, Any], p).get("text", "")) if isinstance(p, dict) else str(p) for p in parts
-        )
-    return "" if value is None else json.dumps(value, default=str, ensure_ascii=False)
-
-
-def _joined(words: list[Any]) -> str:
-    """`["bash", "-lc", "make test"]` is its last word, any other list its words."""
-    if len(words) == 3 and str(words[1]).startswith("-") and str(words[1]).endswith("c"):
-        return str(words[2])
-    return " ".join(map(str, words))
+def _is_repeated(call: Any, message: Mapping[str, Any], shown_in: dict[str, Any]) -> bool:
+    """Whether it was shown in another branch before: a compacted history keeps its last turns."""
+    known = cast(dict[str, Any], call).get("id") if isinstance(call, dict) else None
+    branch = str(message.get("branch", 0))
+    return bool(known) and shown_in.setdefault(str(known), branch) != branch
 
 
 def _call(call: Any, turn: int, harness: str, result: str) -> Call:
     name, arguments = read_call(call)
     tool = tool_of(harness, name)
     is_unreadable = isinstance(arguments, dict) and any(key in arguments for key in _UNREADABLE_KEYS)
-    malformed = tool is Tool.MALFORMED or is_unreadable or bool(_UNPARSED.search(result[:300]))
+    malformed = tool is Tool.MALFORMED or is_unreadable or is_unread(result)
+    failed = not malformed and is_failed(harness, result)
     acts = () if malformed else _acts(tool, arguments)
+    if acts and acts[0].kind == "read" and is_listing(result):
+        acts = (Act(kind="explore"),)
     return Call(
         turn=turn,
         tool=name,
         command=telling(arguments),
-        acts=acts,
+        acts=_happened(acts, result) if failed else acts,
         is_malformed=malformed,
-        is_failed=not malformed and bool(_FAILED.search(result)),
+        is_failed=failed,
     )
+
+
+def _happened(acts: tuple[Act, ...], result: str) -> tuple[Act, ...]:
+    """What a failed call did nevertheless: a test run that failed ran; of several commands any may have."""
+    if is_refused(result):
+        return (Act(kind="run"),)
+    missing = [p for act in acts for p in act.paths if f"{p}: No such file" in result]
+    if len(acts) > 1:
+        return tuple(replace(a, paths=tuple(p for p in a.paths if p not in missing)) for a in acts)
+    is_void = acts[0].kind in ("read", "edit", "finish") or never_started(result)
+    return (Act(kind="run"),) if is_void else acts
 
 
 def _acts(tool: Tool, arguments: dict[str, Any] | str) -> tuple[Act, ...]:
@@ -147,10 +129,12 @@ def _acts(tool: Tool, arguments: dict[str, Any] | str) -> tuple[Act, ...]:
     paths = _paths(arguments)
     if tool is Tool.EDITOR:
         verb = arguments.get("command") if isinstance(arguments, dict) else ""
-        return (Act(kind="read" if verb == "view" else "edit", paths=paths),)
-    kinds = {Tool.READ: "read", Tool.EDIT: "edit", Tool.EXPLORE: "explore", Tool.FINISH: "finish"}
+        act = Act(kind="read" if verb == "view" else "edit", paths=paths, is_whole=verb == "create")
+        return (settled(act),)
+    kinds = {Tool.READ: "read", Tool.EDIT: "edit", Tool.WRITE: "edit", Tool.EXPLORE: "explore", Tool.FINISH: "finish"}  # fmt: skip
     kind = kinds.get(tool, "run")
-    return (Act(kind=kind, paths=paths if kind in ("read", "edit") else ()),)
+    named = paths if kind in ("read", "edit") else ()
+    return (settled(Act(kind=kind, paths=named, is_whole=tool is Tool.WRITE)),)
 
 
 def _paths(arguments: dict[str, Any] | str) -> tuple[str, ...]:
@@ -166,7 +150,7 @@ def _paths(arguments: dict[str, Any] | str) -> tuple[str, ...]:
 def _results(messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Tool-call id → what came back, both its ends."""
     return {
-        str(message["tool_call_id"]): _ends(message)
+        str(message["tool_call_id"]): ends(message, text_of(message.get("content")))
         for message in messages
         if message.get("role") == "tool" and message.get("tool_call_id")
     }
@@ -180,18 +164,14 @@ def _result_of(
     if known is not None and str(known) in results:
         return results[str(known)]
     following = messages[place + 1 + number : place + 2 + number]
-    return _ends(following[0]) if following and following[0].get("role") != "assistant" else ""
-
-
-def _ends(message: Mapping[str, Any]) -> str:
-    text = text_of(message.get("content"))
-    text = text if len(text) <= 2 * _SEEN else f"{text[:_SEEN]}\n{text[-_SEEN:]}"
-    return f"Error: {text}" if message.get("is_error") is True else text
+    if not following or following[0].get("role") == "assistant":
+        return ""
+    return ends(following[0], text_of(following[0].get("content")))
 
 
 def _is_unread(message: Mapping[str, Any], following: Sequence[Mapping[str, Any]]) -> bool:
     """True for a reply that should have been a call."""
-    if _OPEN in text_of(message.get("content"))[:_SEEN]:
+    if _OPEN in text_of(message.get("content"))[:SEEN]:
         return True
     answered = bool(following) and following[0].get("role") != "assistant"
-    return answered and bool(_UNPARSED.search(text_of(following[0].get("content"))[:_SEEN]))
+    return answered and is_unread(text_of(following[0].get("content"))[:SEEN])

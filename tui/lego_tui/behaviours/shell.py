@@ -1,171 +1,110 @@
-"""What a command line does: one act for each of its commands.
+"""What a command line does: acts for each of its commands.
 
-Owns the reading of shell text, coarse and total: whatever is no shell is one act of kind `run`. Quoting and
-here-documents are respected; nothing is expanded. Pure.
+Owns the reading of shell text, coarse and total: whatever is no shell is one act of kind `run`. Quoting,
+here-documents, `cd`, `bash -c` and plain variables are respected; nothing is run. `commands.py` splits the text,
+`programs.py` knows programs. Pure.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
-import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
+
+from lego_tui.behaviours import programs
+from lego_tui.behaviours.commands import commands_of, without_bodies
 
 MAX_COMMAND = 20_000
 """Characters of one command line that are read."""
 KINDS = ("finish", "edit", "test", "execute", "read", "explore", "run")
 """What a command may be, the most telling first. `execute` runs a program of somebody's (an interpreter, a script),
-`run` is everything else."""
+`run` is everything else. An `edit` changes, makes or removes a file, scratch files (`is_scratch`) aside; what a test
+run or a program prints into a file is none."""
+_MAX_DEPTH, _MAX_ACTS = 4, 1000
+"""Of `bash -c` within `bash -c`, and of one line."""
+_SCRATCH = ("/tmp/", "/var/tmp/", "/dev/")
+_FINISH = re.compile(r"COMPLETE_TASK_AND_SUBMIT")
+_SHELLS = frozenset(["bash", "sh", "zsh", "dash", "ksh"])
+_REDIRECT = re.compile(r"^\d?>{1,2}\|?$|^&>{1,2}$")
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})$")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Act:
-    """One command, or one call of a tool that is none."""
+    """What one command does, or one call of a tool that is none."""
 
     kind: str
     """One of KINDS."""
     paths: tuple[str, ...] = ()
-    """Files it names, where it reads or edits."""
+    """Files it names, where it reads, edits, tests or executes."""
+    is_whole: bool = False
+    """An edit that writes the file as a whole, so that it may be a new one."""
 
 
-_FINISH = re.compile(r"COMPLETE_TASK_AND_SUBMIT")
-_TESTS = re.compile(
-    r"^(?:(?:\S*/)?(?:pytest|py\.test|tox|nox|nosetests|jest|vitest|mocha|rspec|phpunit|ctest|runtests\.py)\b"
-    r"|(?:\S*/)?python[\d.]*\s+(?:-\S+\s+)*-m\s+(?:pytest|unittest|tox|nose)\b"
-    r"|(?:\S*/)?python[\d.]*\s+\S*(?:manage\.py\s+test|runtests\.py|setup\.py\s+test|bin/test)\b"
-    r"|(?:npm|yarn|pnpm|bun)\s+(?:run\s+)?test|npx\s+(?:jest|vitest|mocha)|(?:uv|poetry|hatch)\s+run\s+(?:pytest|test)"
-    r"|(?:cargo|go|dotnet|mvn|gradle|\./gradlew|bazel|swift|mix|rake|bundle exec)\s+test|make\s+(?:check|test)\S*)"
-)
-_INTERPRETERS = re.compile(r"^(?:python[\d.]*|node|ruby|perl|php|java|deno|bun|bash|sh|zsh|Rscript|lua)$")
-_READS = frozenset(
-    [
-        "cat", "head", "tail", "less", "more", "nl", "bat", "batcat", "sed", "awk", "xxd", "od", "strings",
-        "tac",
-    ]
-)  # fmt: skip
-_EXPLORES = frozenset(
-    [
-        "ls", "find", "grep", "egrep", "fgrep", "rg", "ag", "fd", "tree", "wc", "pwd", "which", "file", "du",
-        "stat", "cd", "dir", "locate",
-    ]
-)  # fmt: skip
-_EDITS = frozenset(["patch", "apply_patch", "tee", "ed", "mv", "rm", "cp", "truncate", "dd", "install"])
-_PREFIXES = frozenset(["sudo", "time", "env", "nohup", "command", "exec", "builtin", "stdbuf", "nice"])
-_TAKES_VALUE = frozenset(["-n", "-c", "-A", "-B", "-C", "-m", "-e", "--lines", "--bytes"])
-_HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_]\w*)\1")
-_REDIRECT = re.compile(r"^\d?>{1,2}\|?$|^&>{1,2}$")
-_WRITES = re.compile(
-    r"write_text|write_bytes|open\([^)\n]{0,200}['\"][wax]b?\+?['\"]|\.write\(|fs\.writeFile"
-)
-_PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ (?:b/)?)(\S+)", re.M)
-
-
-def acts_of(command: str) -> tuple[Act, ...]:
-    """The commands of a line, in order; at least one."""
-    text, bodies = _without_bodies(command[:MAX_COMMAND])
-    found = [_act(words, bodies) for words in _commands(text)]
+@lru_cache(maxsize=64)
+def acts_of(command: str, depth: int = 0) -> tuple[Act, ...]:
+    """The acts of a command line, in order; at least one. Remembered: many shells may be handed one text."""
+    text, bodies = without_bodies(command[:MAX_COMMAND])
+    place = ""
+    values: dict[str, list[str]] = {}
+    found: list[Act] = []
+    for raw in commands_of(text):
+        words = list(_expanded(raw, values))
+        _remember(words, values)
+        found += (settled(_at(act, place)) for act in _acts(words, bodies, depth))
+        if len(found) >= _MAX_ACTS:
+            break
+        place = _moved(place, words)
     return tuple(found) or (Act(kind="run"),)
 
 
-@lru_cache(maxsize=64)
-def patched_paths(patch: str) -> tuple[str, ...]:
-    """The files a patch names, in unified or in Codex's form."""
-    return tuple(dict.fromkeys(path for path in _PATCHED.findall(patch[:MAX_COMMAND]) if path != "/dev/null"))
+def is_scratch(path: str) -> bool:
+    """Whether a path lies in a folder for temporary files, which are nobody's work."""
+    return path.startswith(_SCRATCH)
 
 
-@lru_cache(maxsize=64)
-def _writes(text: str) -> bool:
-    """Whether a program writes a file. Remembered, as what a patch names is: each of a line's commands asks."""
-    return _WRITES.search(text) is not None
+def settled(act: Act) -> Act:
+    """An edit of scratch files only is no edit."""
+    is_nothing = act.kind == "edit" and bool(act.paths) and all(map(is_scratch, act.paths))
+    return replace(act, kind="run") if is_nothing else act
 
 
-def _without_bodies(command: str) -> tuple[str, str]:
-    """The line without its here-documents, and their text."""
-    kept: list[str] = []
-    bodies: list[str] = []
-    ends: list[str] = []
-    for line in command.split("\n"):
-        if ends:
-            if line.strip() == ends[0]:
-                ends.pop(0)
-            else:
-                bodies.append(line)
-            continue
-        kept.append(line)
-        ends += [match[2] for match in _HEREDOC.finditer(line)]
-    return "\n".join(kept), "\n".join(bodies)
-
-
-def _commands(text: str) -> Iterator[list[str]]:
-    """Words of each command between `;`, `&&`, `||`, `|`, `&` and line ends."""
-    for line in filter(str.strip, text.replace("\\\n", " ").split("\n")):
-        words: list[str] = []
-        for token in _tokens(line):
-            if token and set(token) <= set(";&|()") and token != "&>":
-                if words:
-                    yield words
-                words = []
-            else:
-                words.append(token)
-        if words:
-            yield words
-
-
-def _tokens(line: str) -> list[str]:
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|()<>")
-    lexer.whitespace_split = True
-    lexer.commenters = "#"
-    try:
-        return list(lexer)
-    except ValueError:  # a quote that is never closed: over several lines, or no shell at all
-        return line.split()
-
-
-def _act(words: list[str], bodies: str) -> Act:
-    line = " ".join(words)
-    if _FINISH.search(line):
-        return Act(kind="finish")
+def _acts(words: list[str], bodies: str, depth: int) -> Iterator[Act]:
+    """Of one command."""
+    if _FINISH.search(" ".join(words)):
+        yield Act(kind="finish")
+        return
     words, written = _redirected(words)
-    words = _bare(words)
-    if not words:
-        return Act(kind="edit", paths=written) if written else Act(kind="run")
-    program = PurePosixPath(words[0]).name
+    words = programs.bare(words)
+    program = PurePosixPath(words[0]).name if words else ""
     if program in ("submit", "finish") and len(words) == 1:
-        return Act(kind="finish")
-    if written and program not in ("tee",):
-        return Act(kind="edit", paths=written)
-    return _by_program(program, words, bodies)
+        yield Act(kind="finish")
+    elif program in _SHELLS and depth < _MAX_DEPTH and (inner := _script(words[1:], bodies)):
+        yield from acts_of(inner, depth + 1)
+    elif program == "find" and "-exec" in words and depth < _MAX_DEPTH:
+        yield Act(kind="explore")
+        yield from _acts(words[words.index("-exec") + 1 :], bodies, depth + 1)
+    else:
+        yield _one(words, program, written, bodies)
 
 
-def _by_program(program: str, words: list[str], bodies: str) -> Act:
-    rest = words[1:]
-    if _TESTS.search(" ".join(words)):
-        return Act(kind="test")
-    if program == "git":
-        return _git(rest, bodies)
-    if program in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", word) for word in rest):
-        return Act(kind="edit", paths=_files(rest)[1:])
-    if program in _EDITS:
-        return Act(kind="edit", paths=patched_paths(bodies) or _files(rest))
-    if _INTERPRETERS.match(program) or words[0].startswith(("./", "../")):
-        wrote = _writes(bodies) or _writes(" ".join(rest))
-        return Act(kind="edit" if wrote else "execute")
-    if (program, *rest[:1]) in (("go", "run"), ("cargo", "run"), ("uv", "run"), ("npx", *rest[:1])):
-        return Act(kind="execute")
-    if program in _READS:
-        return Act(kind="read", paths=_files(rest)[program in ("sed", "awk") :])
-    return Act(kind="explore" if program in _EXPLORES else "run")
+def _one(words: list[str], program: str, written: tuple[str, ...], bodies: str) -> Act:
+    kind, paths, is_whole = programs.read(program, words, bodies) if words else ("run", (), False)
+    kept = [path for path in written if not is_scratch(path)]
+    if kept and kind not in ("test", "execute"):
+        return Act(kind="edit", paths=tuple(kept), is_whole=True)
+    return Act(kind=kind, paths=tuple(path for path in paths if path != "{}"), is_whole=is_whole)
 
 
-def _git(rest: Sequence[str], bodies: str) -> Act:
-    verb = next((word for word in rest if not word.startswith("-")), "")
-    if verb in ("apply", "checkout", "restore", "reset", "mv", "rm", "am", "revert"):
-        return Act(kind="edit", paths=patched_paths(bodies))
-    if verb in ("diff", "show", "blame"):
-        return Act(kind="read")  # of changes, not of a file: it names none
-    return Act(kind="explore" if verb in ("log", "status", "grep", "ls-files", "branch") else "run")
+def _script(rest: Sequence[str], bodies: str) -> str:
+    """What a shell is told to run: behind `-c`, or on its standard input."""
+    for place, word in enumerate(rest):
+        if re.match(r"-\w*c$", word):
+            return " ".join(rest[place + 1 : place + 2])
+    return bodies if all(word.startswith("-") for word in rest) else ""
 
 
 def _redirected(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -188,37 +127,32 @@ def _redirected(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
     return kept, tuple(written)
 
 
-def _bare(words: list[str]) -> list[str]:
-    """The command without what stands before it: assignments, sudo, timeout 60."""
-    place = 0
-    while place < len(words):
-        word = words[place]
-        if word in _PREFIXES or re.match(r"[A-Za-z_]\w*=", word):
-            place += 1
-        elif word == "timeout":
-            place += 1
-            while place < len(words) and re.match(r"-|\d", words[place]):
-                place += 1
-        else:
-            break
-    return words[place:]
+# --- what a line remembers from one command to the next -------------------------------------------
 
 
-def _files(words: Sequence[str]) -> tuple[str, ...]:
-    """The words that are neither options nor their values."""
-    found: list[str] = []
-    skip = False
+def _remember(words: list[str], values: dict[str, list[str]]) -> None:
+    """`name=value`, and `for name in values`."""
+    if len(words) > 3 and words[0] == "for" and words[2] == "in":
+        values[words[1]] = words[3:]
+    elif len(words) == 1 and (match := re.match(r"([A-Za-z_]\w*)=(.+)", words[0], re.S)):
+        values[match[1]] = [match[2]]
+
+
+def _expanded(words: Sequence[str], values: dict[str, list[str]]) -> Iterator[str]:
     for word in words:
-        if skip:
-            skip = False
-        elif word.startswith("-") and len(word) > 1:
-            skip = word in _TAKES_VALUE and word != "-e" and not (word == "-n" and _is_script(words))
-        else:
-            found.append(word)
-    return tuple(found)
+        match = _VARIABLE.match(word) if values and word.startswith("$") else None
+        yield from values.get(match[1] or match[2], [word]) if match else [word]
 
 
-def _is_script(words: Sequence[str]) -> bool:
-    """`sed -n 1,9p`: here -n takes no value."""
-    after = words[words.index("-n") + 1 :] if "-n" in words else ()
-    return bool(after) and not after[0].lstrip("+-").isdigit()
+def _moved(place: str, words: Sequence[str]) -> str:
+    """The folder behind a `cd`, relative to the first one unless known."""
+    if len(words) != 2 or words[0] != "cd" or words[1].startswith(("-", "~", "$")):
+        return place
+    moved = posixpath.normpath(posixpath.join(place, words[1]))
+    return "" if moved == "." or moved.startswith("..") else moved
+
+
+def _at(act: Act, place: str) -> Act:
+    if not place or not act.paths:
+        return act
+    return replace(act, paths=tuple(posixpath.join(place, path) for path in act.paths))

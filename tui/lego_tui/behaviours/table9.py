@@ -12,30 +12,45 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
 
-from lego_tui.behaviours.acts import Call, calls_of
+from lego_tui.behaviours.acts import calls_of
+from lego_tui.behaviours.conversations import order_of
+from lego_tui.behaviours.shell import Act
 from lego_tui.behaviours.tools import ENDS_BY_ANSWER
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Behaviour:
-    """What one rollout did."""
+    """What one rollout did, its sub-agents included, who act when they are sent.
+
+    An edit changes, makes or removes a file, by a tool or by any command (a redirection, `sed -i`, a patch, a program
+    that writes, `rm`, `git checkout FILE`). Scratch files (below /tmp) aside, and what a test run or a program prints
+    into a file. A new file that is run before any other is edited is a program of its own, and making it no edit. A
+    call with one command that failed read and edited nothing; a program that is not there did not run.
+    """
 
     num_calls: int
-    """Tool calls, malformed ones and replies that should have been one included."""
+    """Tool calls, malformed ones and replies that should have been one included; parallel calls are several."""
     num_malformed: int
+    """Calls that came to nothing because of how they were written: broken JSON, a tool that there is not, arguments
+    missing or of the wrong kind; replies whose text holds what should have been a call; and replies without a call
+    that the harness answers by asking for one."""
     num_failed: int
-    """Calls that ran and came back with an error: a failed test run is one, too."""
+    """Calls that ran and came back with an error: an exit code that is not 0, or the tool's own error message. A
+    failed test run is one, too. What a pipe or a later command hides is none; only where a harness tells no exit code
+    (OpenCode) does an error that a command printed count."""
     reads_back: bool
-    """A file that it edited is read, by name or by a pattern that matches it, in a later command. A diff is no
-    reading."""
+    """A file that it edited is read, by name or by a pattern that matches it, in a later command, of the same line or
+    of another call. A diff, a search or what an editor shows of its own edit is no reading."""
     runs_tests: bool
-    """A test runner is called, anywhere."""
+    """A test runner runs, anywhere: pytest, unittest, tox, `make test`, a script named so (run_tests.sh), a test file
+    by itself. Whether the tests pass does not matter."""
     files_explored: int
-    """Different files read by name before the first edit; before the end where there is none. Listings and searches
-    name no file."""
+    """Different files read by name (`cat`, `head`, `sed -n`, a tool that reads) before the first edit; before the end
+    where there is none. A pattern counts as one. Listings and searches (`ls`, `find`, `grep`) name no file."""
     finishes: bool
-    """It ends by the harness's own way to say so: the finish tool, the submit command, or an answer without a call
-    where that is the way, and the rollout was not cut off."""
+    """It ends by the harness's own way to say so: the finish tool (OpenHands), the submit command (mini-swe-agent),
+    or an answer without a call where that is the way (Claude Code, OpenCode, Codex), and the rollout was not cut
+    off. A malformed reply is no such answer, and a sub-agent's end is none."""
     reproduces: bool
     """Before its first edit it runs the tests or a program of its own (an interpreter or a script), and there is an
     edit."""
@@ -61,31 +76,35 @@ class Table9:
 _MAX_PATHS, _MAX_EDITED = 20, 200
 """Files of one command, and edited files, that are compared: a policy may name thousands."""
 ROWS = (
-    ("reads_back", "reads back a file it edited"),
-    ("runs_tests", "runs the test suite"),
-    ("files_explored", "files explored before the first edit"),
-    ("finishes", "ends with an explicit finish"),
-    ("reproduces", "reproduces before editing"),
-    ("solves_despite_failure", "solves despite a failed command"),
-    ("malformed", "malformed tool calls, of all calls"),
+    ("reads_back", "reads back a file it edited", "reads a file after an edit of it; a diff is no reading"),
+    ("runs_tests", "runs the test suite", "a test runner runs, whatever it says"),
+    ("files_explored", "files explored before the first edit", "mean of the different files read by name"),
+    ("finishes", "ends with an explicit finish", "by the harness's own way, not cut off"),
+    ("reproduces", "reproduces before editing", "runs tests or a program of its own before the first edit"),
+    (
+        "solves_despite_failure",
+        "solves despite a failed command",
+        "of the graded rollouts with a failed call",
+    ),
+    ("malformed", "malformed tool calls, of all calls", "unreadable, of no tool, or without its arguments"),
 )
-"""Field → words, in the paper's order."""
+"""Field, words and what is counted, in the paper's order."""
 
 
 def behaviour_of(messages: Sequence[Mapping[str, Any]], *, harness: str, is_completed: bool) -> Behaviour:
     """The behaviours of a rollout."""
     calls = calls_of(messages, harness)
-    acts = [act for call in calls for act in call.acts]
+    acts = _without_own_programs([act for call in calls for act in call.acts])
     first_edit = next((i for i, act in enumerate(acts) if act.kind == "edit"), None)
     before = acts[:first_edit]
     return Behaviour(
         num_calls=len(calls),
         num_malformed=sum(call.is_malformed for call in calls),
         num_failed=sum(call.is_failed for call in calls),
-        reads_back=_reads_back(calls),
+        reads_back=_reads_back(acts),
         runs_tests=any(act.kind == "test" for act in acts),
-        files_explored=len({_plain(path) for act in before if act.kind == "read" for path in act.paths}),
-        finishes=_finishes(messages, calls, harness, is_completed),
+        files_explored=_count_files(path for act in before if act.kind == "read" for path in act.paths),
+        finishes=_finishes(messages, harness, is_completed),
         reproduces=first_edit is not None and any(act.kind in ("test", "execute") for act in before),
     )
 
@@ -114,39 +133,86 @@ def pass_rates(groups: Iterable[Sequence[bool]]) -> tuple[float | None, float | 
     return _mean([any(g) for g in every]), _mean([all(g) for g in every])
 
 
-def _reads_back(calls: Sequence[Call]) -> bool:
+def _without_own_programs(acts: Sequence[Act]) -> list[Act]:
+    """The acts, those apart that make a new file which is run before any other is edited."""
+    kept: list[Act] = []
+    seen: set[str] = set()
+    for place, act in enumerate(acts):
+        names = _names(act)
+        is_new = act.kind == "edit" and act.is_whole and names.isdisjoint(seen)
+        if not (is_new and _is_run_next(names, acts[place + 1 : place + 1 + _MAX_EDITED])):
+            kept.append(act)
+            seen |= names
+    return kept
+
+
+def _is_run_next(made: set[str], later: Sequence[Act]) -> bool:
+    for act in later:
+        is_other = made.isdisjoint(_names(act))
+        if act.kind in ("test", "execute") and not is_other:
+            return True
+        if act.kind == "edit" and is_other:
+            return False
+    return False
+
+
+def _names(act: Act) -> set[str]:
+    return {path.rpartition("/")[2] for path in act.paths[:_MAX_PATHS]}
+
+
+def _count_files(paths: Iterable[str]) -> int:
+    """Different files; the last ones are compared."""
+    seen: dict[str, None] = {}
+    for path in map(_plain, paths):
+        if not any(_is_spelling(path, known) for known in list(seen)[-_MAX_EDITED:]):
+            seen[path] = None
+    return len(seen)
+
+
+def _reads_back(acts: Sequence[Act]) -> bool:
     edited: dict[str, None] = {}
-    for call in calls:
-        for act in call.acts:
-            if act.kind not in ("read", "edit"):
-                continue
-            paths = [_plain(path) for path in act.paths[:_MAX_PATHS]]
-            if act.kind == "read" and any(_is_same(r, e) for r in paths for e in list(edited)[-_MAX_EDITED:]):
-                return True
-            if act.kind == "edit":
-                edited |= dict.fromkeys(paths)
+    for act in acts:
+        if act.kind not in ("read", "edit"):
+            continue
+        paths = [_plain(path) for path in act.paths[:_MAX_PATHS]]
+        if act.kind == "read" and any(_is_same(r, e) for r in paths for e in list(edited)[-_MAX_EDITED:]):
+            return True
+        if act.kind == "edit":
+            edited |= dict.fromkeys(paths)
     return False
 
 
 def _is_same(a: str, b: str) -> bool:
     """True for two plain spellings of a file: relative or absolute, or a pattern and what it matches."""
+    return _is_spelling(a, b) or _is_match(a, b) or _is_match(b, a)
+
+
+def _is_match(path: str, pattern: str) -> bool:
+    return any(c in pattern for c in "*?[") and (
+        fnmatchcase(path, pattern) or fnmatchcase(path, f"*/{pattern}")
+    )
+
+
+def _is_spelling(a: str, b: str) -> bool:
     short, long = sorted((a, b), key=len)
-    return a == b or long.endswith("/" + short) or fnmatchcase(a, b) or fnmatchcase(b, a)
+    return a == b or long.endswith("/" + short)
 
 
 def _plain(path: str) -> str:
     return str(PurePosixPath(path.strip().strip("'\"")))
 
 
-def _finishes(
-    messages: Sequence[Mapping[str, Any]], calls: Sequence[Call], harness: str, is_completed: bool
-) -> bool:
+def _finishes(messages: Sequence[Mapping[str, Any]], harness: str, is_completed: bool) -> bool:
     if not is_completed:
         return False
-    if calls and any(act.kind == "finish" for act in calls[-1].acts):
+    main = [messages[place] for place in order_of(messages, harness).main]
+    last = next((m for m in reversed(main) if m.get("role") == "assistant"), None)
+    if last is None:
+        return False
+    ending = calls_of([last], harness)[-1:]
+    if ending and any(act.kind == "finish" for act in ending[0].acts):
         return True
-    last = next((m for m in reversed(messages) if m.get("role") == "assistant"), None)
-    return harness in ENDS_BY_ANSWER and last is not None and not last.get("tool_calls")
+    return harness in ENDS_BY_ANSWER and not last.get("tool_calls") and not ending
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -19,10 +19,14 @@ class Tool(StrEnum):
     """Its `command` argument says: `view` reads, everything else edits."""
     READ = "read"
     EDIT = "edit"
+    WRITE = "write"
+    """An edit that writes a file as a whole."""
     EXPLORE = "explore"
     FINISH = "finish"
+    AGENT = "agent"
+    """Hands something to a sub-agent."""
     OTHER = "other"
-    """Plans, thoughts, sub-agents, the web."""
+    """Plans, thoughts, the web."""
     MALFORMED = "malformed"
     """What a harness makes of a call that it could not read."""
 
@@ -35,21 +39,21 @@ TOOLS: dict[str, dict[str, Tool]] = {
         "Read": Tool.READ,
         "Edit": Tool.EDIT,
         "MultiEdit": Tool.EDIT,
-        "Write": Tool.EDIT,
+        "Write": Tool.WRITE,
         "NotebookEdit": Tool.EDIT,
         "Glob": Tool.EXPLORE,
         "Grep": Tool.EXPLORE,
         "LS": Tool.EXPLORE,
         "TodoWrite": Tool.OTHER,
-        "Task": Tool.OTHER,
-        "Agent": Tool.OTHER,
+        "Task": Tool.AGENT,
+        "Agent": Tool.AGENT,
     },
     "opencode": {
         "bash": Tool.SHELL,
         "read": Tool.READ,
         "edit": Tool.EDIT,
         "multiedit": Tool.EDIT,
-        "write": Tool.EDIT,
+        "write": Tool.WRITE,
         "patch": Tool.EDIT,
         "apply_patch": Tool.EDIT,
         "glob": Tool.EXPLORE,
@@ -57,7 +61,7 @@ TOOLS: dict[str, dict[str, Tool]] = {
         "list": Tool.EXPLORE,
         "todowrite": Tool.OTHER,
         "todoread": Tool.OTHER,
-        "task": Tool.OTHER,
+        "task": Tool.AGENT,
         "webfetch": Tool.OTHER,
         "invalid": Tool.MALFORMED,
     },
@@ -68,6 +72,7 @@ TOOLS: dict[str, dict[str, Tool]] = {
         "local_shell": Tool.SHELL,
         "apply_patch": Tool.EDIT,
         "view_image": Tool.READ,
+        "multi_agent_v1.spawn_agent": Tool.AGENT,
         "update_plan": Tool.OTHER,
         "request_user_input": Tool.OTHER,
     },
@@ -79,6 +84,7 @@ TOOLS: dict[str, dict[str, Tool]] = {
         "glob": Tool.EXPLORE,
         "grep": Tool.EXPLORE,
         "finish": Tool.FINISH,
+        "task": Tool.AGENT,
         "think": Tool.OTHER,
         "task_tracker": Tool.OTHER,
     },
@@ -88,6 +94,7 @@ ENDS_BY_ANSWER = frozenset({"claude-code", "opencode", "codex"})
 mini-swe-agent takes such an answer for a malformed call."""
 _ANY = {name.lower(): tool for table in TOOLS.values() for name, tool in table.items()}
 _SOUNDS = (
+    (re.compile(r"agent|delegate", re.I), Tool.AGENT),
     (re.compile(r"bash|shell|exec|terminal|command|run", re.I), Tool.SHELL),
     (re.compile(r"edit|write|replace|patch|create|insert", re.I), Tool.EDIT),
     (re.compile(r"read|view|open|cat", re.I), Tool.READ),

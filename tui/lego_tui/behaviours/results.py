@@ -1,0 +1,84 @@
+"""How a call went, by what came back: each harness says it in its own words.
+
+Owns those words. An exit code counts where the harness tells one; text that a command merely printed counts only
+where it tells none. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+SEEN = 2000
+"""Characters of a result, at each end, that say how a call went."""
+_CODE: dict[str, re.Pattern[str]] = {
+    "mini-swe-agent": re.compile(r"\A\s*\{\s*\"returncode\":\s*(-?\d+)"),
+    "claude-code": re.compile(r"\A(?:Error: )?Exit code (-?\d+)"),
+    "codex": re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.M),
+    "openhands": re.compile(r"\[Command finished with exit code (-?\d+)\]\s*\Z"),
+}
+_ANY_CODE = re.compile(
+    r"\"(?:return_?code|exit_code)\":\s*(-?\d+)|^(?:process |command )?(?:exited with code|exit code:?) (-?\d+)",
+    re.M | re.I,
+)
+"""Of a harness that is not known."""
+_ERROR = re.compile(
+    r"\A(?:Error\b|ERROR:|<tool_use_error>|\[?An error occurred|apply_patch verification failed)", re.I
+)
+"""A tool's own words, at the beginning."""
+_PRINTED = re.compile(
+    r"command not found|: not found$|No such file or directory|Permission denied|^Traceback \(most recent call last\)"
+    r"|^\S*Error: |\b[1-9]\d* (?:failed|errors?)\b|^FAILED\b|^fatal: |No module named|^make: \*\*\* ",
+    re.M,
+)
+_UNREAD = re.compile(
+    r"\A\s*(?:Error: )*(?:<tool_use_error>)?\s*(?:Error: )*(?:InputValidationError|No such tool|unknown tool|unsupported call"
+    r"|failed to parse function arguments|Error validating tool|Tool '[^']*' not found|The arguments provided to the tool"
+    r"|Model tried to call unavailable tool|no tool calls? (?:found|could be parsed)|Tool call error|could not be parsed)",
+    re.I,
+)
+"""What a harness answers to a call that it could not read, or that is of no tool."""
+_LISTING = re.compile(r"\A\s*(?:Here's the files and directories|<path>[^<]*</path>\s*<type>directory)")
+_REFUSED = re.compile(r"\A\[An error occurred during execution\.\]")
+"""OpenHands' tools: nothing was done at all."""
+_NEVER_STARTED = re.compile(
+    r"command not found|: not found|No module named '?(?:pytest|unittest|tox|nox|nose2?)\b|Permission denied|No such file or directory"
+)
+
+
+def ends(message: Mapping[str, Any], text: str) -> str:
+    """A result's text, both its ends; an error is marked as one."""
+    kept = text if len(text) <= 2 * SEEN else f"{text[:SEEN]}\n{text[-SEEN:]}"
+    return f"Error: {kept}" if message.get("is_error") is True else kept
+
+
+def is_unread(result: str) -> bool:
+    """Whether the harness could not read what it was asked for."""
+    return _UNREAD.match(result[:SEEN]) is not None
+
+
+def is_failed(harness: str, result: str) -> bool:
+    """Whether the call came back with an error."""
+    if _ERROR.match(result):
+        return True
+    pattern = _CODE.get(harness, None if harness == "opencode" else _ANY_CODE)
+    match = pattern.search(result) if pattern else None
+    if match is not None:
+        return int(next(code for code in match.groups() if code is not None)) != 0
+    return pattern is None and _PRINTED.search(result) is not None
+
+
+def is_listing(result: str) -> bool:
+    """Whether a tool that was to show a file showed a folder."""
+    return _LISTING.match(result) is not None
+
+
+def is_refused(result: str) -> bool:
+    """Whether a failed call was refused before any of its commands ran."""
+    return _REFUSED.match(result) is not None
+
+
+def never_started(result: str) -> bool:
+    """Whether a call failed because its program was not there."""
+    return _NEVER_STARTED.search(result) is not None
