@@ -40,6 +40,12 @@ def one_line(text: object, limit: int = 300) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def tail(text: object, limit: int) -> str:
+    """`text` on one line, cut to its last `limit` characters: of a path they say most."""
+    line = one_line(text, 4000)
+    return line if len(line) <= limit else "…" + line[len(line) - max(limit - 1, 1) :]
+
+
 def wrap(text: object, width: int) -> Iterator[str]:
     """Lines of at most `width` cells; a line too long to lay out ends in how much is left out."""
     width = max(width, 4)

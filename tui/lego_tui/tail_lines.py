@@ -21,7 +21,7 @@ from lego_tui.health import findings, level
 from lego_tui.metrics import series, show
 from lego_tui.palette import GLYPHS, palette
 from lego_tui.safe import one_line
-from lego_tui.words import clock
+from lego_tui.words import clock, facts
 
 POLL_S = 0.5
 _UNTOLD = ("stage", "checkpoint", "finished", "failed", "interrupted")
@@ -124,7 +124,7 @@ def line(item: News, run: RunFeed) -> Text:
     if item.kind == "finding":
         words = f"since step {fields['since']}: {fields['text']}"
     else:
-        words = "  ".join(f"{k} {v}" for k, v in fields.items() if v not in ("", None))
+        words = facts(fields)
     text.append(one_line(f"{when}{glyph}{item.kind}: {words}", 400), style)
     return text
 

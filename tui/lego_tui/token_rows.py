@@ -15,7 +15,7 @@ import numpy as np
 
 from lego_tui.feed.trajectory import PackedBranch, Rollout
 from lego_tui.palette import Palette
-from lego_tui.safe import fit, one_line
+from lego_tui.safe import fit, one_line, wrap
 from lego_tui.views import Row
 
 Decode = Callable[[int], str] | None
@@ -24,9 +24,9 @@ Decode = Callable[[int], str] | None
 class TokenRows(Sequence[Row]):
     """Every branch, token by token. `gap` says what is known of the trainer's log-probabilities."""
 
-    def __init__(self, rollout: Rollout, palette: Palette, decode: Decode, gap: str) -> None:
+    def __init__(self, rollout: Rollout, palette: Palette, decode: Decode, gap: str, width: int) -> None:
         self._head = [
-            Row(f"trainer's log-probabilities: {gap}", palette.dim),
+            *(Row(line, palette.dim) for line in wrap(f"trainer's log-probabilities: {gap}", width - 1)),
             Row("" if decode else "no tokenizer.json at the recipe's model.path: ids only", palette.dim),
         ]
         if not rollout.branches:

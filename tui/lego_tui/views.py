@@ -17,10 +17,10 @@ from rich.style import Style
 from rich.text import Text
 
 from lego_tui.audit import audit
-from lego_tui.behaviours.messages import read_call, telling
+from lego_tui.behaviours.messages import read_call, telling, unpacked
 from lego_tui.feed.trajectory import Rollout
 from lego_tui.palette import GLYPHS, Palette
-from lego_tui.safe import clean, one_line, wrap
+from lego_tui.safe import clean, one_line, tail, wrap
 
 MAX_TEXT = 400_000
 """Characters of one message that are laid out."""
@@ -87,7 +87,7 @@ def _other(role: str, message: dict[str, Any], turn: int, palette: Palette, widt
     sign = "◂" if role == "tool" else "●"
     yield Row(f"{sign} {one_line(role, 20)}", palette.dim, turn)
     yield from _body(
-        _tool_text(_plain(message.get("content"))),
+        unpacked(_plain(message.get("content"))),
         palette.text if role != "system" else palette.dim,
         turn,
         width,
@@ -115,22 +115,6 @@ def _plain(content: Any) -> str:
 
 def _part(part: Any) -> str:
     return str(cast(dict[str, Any], part).get("text", cast(object, part)) if isinstance(part, dict) else part)
-
-
-def _tool_text(text: str) -> str:
-    """A tool's JSON envelope of exit code and output, unpacked for reading."""
-    if not text.startswith("{") or len(text) > MAX_TEXT:
-        return text
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    table = cast(dict[str, Any], value) if isinstance(value, dict) else {}
-    output = table.get("output")
-    if isinstance(output, str) and "returncode" in table:
-        head = "" if table["returncode"] == 0 else f"exit {table['returncode']}\n"
-        return head + (output.rstrip("\n") or "(no output)")
-    return text
 
 
 # --- patch -----------------------------------------------------------------------------------
@@ -211,7 +195,7 @@ def _tests(rollout: Rollout, palette: Palette, width: int) -> Iterator[Row]:
     for name, result in list(rollout.tests.items())[:200]:
         ok = result == "passed"
         yield Row(
-            f"{GLYPHS['ok' if ok else 'bad']} {one_line(result, 10):8} {one_line(name, width)}",
+            f"{GLYPHS['ok' if ok else 'bad']} {one_line(result, 10):8} {tail(name, width - 12)}",
             palette.ok if ok else palette.bad,
         )
     if rollout.grade_detail:

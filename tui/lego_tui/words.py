@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
@@ -34,6 +35,13 @@ def duration(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60}:{whole % 60:02d} min"
     return f"{whole // 3600}:{whole % 3600 // 60:02d} h"
+
+
+def facts(fields: Mapping[str, Any]) -> str:
+    """What an event holds, on one line: its sentence first, numbers short, what is empty left out."""
+    told = [str(fields["text"])] if fields.get("text") else []
+    rest = ((key, value) for key, value in fields.items() if key != "text" and value not in ("", None))
+    return "  ".join([*told, *(f"{key} {f'{v:.4g}' if isinstance(v, float) else v}" for key, v in rest)])
 
 
 def clock(seconds: float, form: str) -> str:

@@ -40,10 +40,12 @@ def make_rollout(name: str, errand: Errand, setting: Setting, rng: np.random.Gen
     plan = make_plan(errand, scene, rng)
     log = _Log(setting=setting, rng=rng)
     log.open(errand)
-    for act in plan.acts:
+    *acts, last = plan.acts
+    for act in acts:
         log.add(act)
-    if setting.harness == "claude-code" and len(plan.acts) > 6 and rng.random() < 0.3:
+    if setting.harness == "claude-code" and len(acts) > 5 and rng.random() < 0.3:
         log.compact(errand)
+    log.add(_as_answer(last) if setting.harness == "claude-code" else last)
     timed_out = rng.random() < scene.timeouts
     stop = (
         StopReason.TIMEOUT
@@ -67,6 +69,20 @@ def make_rollout(name: str, errand: Errand, setting: Setting, rng: np.random.Gen
         patch=plan.patch,
         timings_s=_timings(log.clock, rng),
     )
+
+
+def _as_answer(act: Act) -> Act:
+    """Claude Code's agent ends by answering; others call for the end."""
+    is_end = act.command.startswith("echo COMPLETE_TASK")
+    return Act(thinking=act.thinking, command="", said="Done.") if is_end else act
+
+
+def _result(act: Act, harness: str) -> str:
+    """What the harness makes of a command's output."""
+    if harness == "claude-code":
+        head = f"Exit code {act.returncode}\n" if act.returncode else ""
+        return head + act.output or "(Bash completed with no output)"
+    return json.dumps({"returncode": act.returncode, "output": act.output}, indent=2)
 
 
 def _empty(
@@ -138,9 +154,8 @@ class _Log:
 
     def add(self, act: Act) -> None:
         self._extend("<|im_start|>assistant\n")
-        call = (
-            json.dumps({"name": "bash", "arguments": {"command": act.command}}) if act.command else act.said
-        )
+        tool = "Bash" if self.setting.harness == "claude-code" else "bash"
+        call = json.dumps({"name": tool, "arguments": {"command": act.command}}) if act.command else act.said
         body = f"<tool_call>\n{call}\n</tool_call>" if act.command else call
         sampled = encode(f"<think>\n{act.thinking}\n</think>\n{body}<|im_end|>")
         self._turn(sampled)
@@ -152,13 +167,14 @@ class _Log:
         }
         call_id = f"call_{len(self.turns):04d}"
         if act.command:
-            function = {"name": "bash", "arguments": {"command": act.command}}
+            function = {"name": tool, "arguments": {"command": act.command}}
             message["tool_calls"] = [{"type": "function", "id": call_id, "function": function}]
         self.messages.append({**message, **branch})
-        result = json.dumps({"returncode": act.returncode, "output": act.output}, indent=2)
-        more = {"tool_call_id": call_id} if act.command else {}
         self._extend("\n")
-        self._say("tool" if act.command else "user", result if act.command else act.output, **more)
+        if act.command:
+            self._say("tool", _result(act, self.setting.harness), tool_call_id=call_id)
+        elif act.output:
+            self._say("user", act.output)
 
     def compact(self, errand: Errand) -> None:
         """The harness replaces its history by a summary: a branch begins."""

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from lego_control.report.parts import Part
 from lego_control.report.source import Opened, Source
-from lego_tui.behaviours.messages import read_call, telling, text_of
+from lego_tui.behaviours.messages import read_call, telling, text_of, unpacked
 from lego_tui.feed.trajectory import Rollout
 from lego_tui.safe import clean, one_line
 
@@ -45,7 +45,7 @@ def _text(rollout: Rollout, opened: Opened) -> Iterator[str]:
     if rollout.error:
         yield one_line(f"error: {rollout.error}", 300)
     for message in rollout.messages[:MAX_MESSAGES]:
-        yield f"[{one_line(message.get('role', '?'), 20)}] {_cut(text_of(message.get('content')))}"
+        yield f"[{one_line(message.get('role', '?'), 20)}] {_cut(unpacked(text_of(message.get('content'))))}"
         calls = message.get("tool_calls")
         for call in cast(list[Any], calls) if isinstance(calls, list) else list[Any]():
             name, arguments = read_call(call)

@@ -20,6 +20,8 @@ class Table:
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    mono: int = -1
+    """Column whose characters stand below each other; −1 for none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,9 +55,9 @@ class Part:
     """What would produce what is not here."""
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+def table(headers: Sequence[str], rows: Iterable[Sequence[Any]], *, mono: int = -1) -> Table:
     """A table of anything: numbers short, text safe."""
-    return Table(headers=tuple(headers), rows=tuple(tuple(cell(c) for c in row) for row in rows))
+    return Table(headers=tuple(headers), rows=tuple(tuple(cell(c) for c in row) for row in rows), mono=mono)
 
 
 def cell(value: Any) -> str:
@@ -63,7 +65,7 @@ def cell(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
     return one_line(value, 200)
 
 

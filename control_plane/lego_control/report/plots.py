@@ -32,21 +32,29 @@ def svg(figure: Figure) -> str:
     plain: Any = mpl
     with plain.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # whoever shows the page has the fonts
-        canvas: Any = Canvas(figsize=(7, 2.8), layout="tight")
+        canvas: Any = Canvas(figsize=(9.6, 3.2), layout="tight")
         FigureCanvasSVG(canvas)
         axes: Any = canvas.add_subplot()
         _draw(axes, figure)
         if figure.kind != "bars":
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel(figure.x_label)
-        axes.set_ylabel(figure.y_label)
+        axes.set_ylabel(_y_label(figure))
         axes.spines[["top", "right"]].set_visible(False)
-        if figure.curves:
+        if len(figure.curves) > 1:
             axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
         out = io.StringIO()
         canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     text = out.getvalue()
     return text[text.index("<svg") :]
+
+
+def _y_label(figure: Figure) -> str:
+    """A single curve is named at its axis: it needs no legend."""
+    if len(figure.curves) != 1:
+        return figure.y_label
+    (name,) = figure.curves
+    return name if figure.y_label in name else f"{name} ({figure.y_label})"
 
 
 def _draw(axes: Any, figure: Figure) -> None:

@@ -44,14 +44,19 @@ def wall_clock(source: Source) -> Part:
                 stages.setdefault(stage, []).append(seconds)
     stages.pop("engine", None)  # a part of the agent's time
     whole = sum(sum(values) for values in stages.values())
+    stages["total"] = [
+        sum(s for stage, s in o.timings.items() if stage != "engine" and np.isfinite(s))
+        for o in source.opened
+    ]
     rows = [
         (stage, *(float(f) for f in (np.mean(v), *np.quantile(v, (0.5, 0.9, 0.99)))), percent(sum(v) / whole if whole else None))
         for stage, v in stages.items()
+        if whole
     ]  # fmt: skip
     return Part(
         id="table4",
         title="Stage wall-clock of a rollout (Table 4)",
-        says=f"Seconds, over {len(source.opened):,} rollouts.",
+        says=f"Seconds, over {len(source.opened):,} rollouts, those that failed included.",
         tables=(table(("stage", "mean", "p50", "p90", "p99", "share"), rows),) if rows else (),
         missing="" if rows else "rollouts with stage timings",
     )
@@ -59,25 +64,30 @@ def wall_clock(source: Source) -> Part:
 
 def in_batch(source: Source) -> Part:
     """Figure 5: first and last epoch where there are several, first and last third of the steps else."""
-    (first, last), what = _two_ends(source)
-    groups = [source.groups(some) for some in (first, last)]
+    spans, what = _spans(source)
+    groups = [source.groups(some) for some in spans]
     size = max((len(g) for some in groups for g in some), default=0)
     if not size:
         return Part(id="fig5", title="Successes in a group (Figure 5)", missing="graded groups")
+    ends = {"first": groups[0], "last": _last_whole(groups)}
     curves = {
         f"{name} {what}": _histogram([sum(bool(solved(e)) for e in g) for g in some], size)
-        for name, some in zip(("first", "last"), groups, strict=True)
+        for name, some in ends.items()
     }
-    dead = [_share([len({solved(e) for e in g}) == 1 for g in some]) for some in groups]
+    dead = [_flat(some) for some in groups]
+    told = (
+        f"{percent(_share(_flat(some)))} of {len(some)} in the {name} {what}" for name, some in ends.items()
+    )
+    over = {"none or all solved": [_share(d) if d else np.nan for d in dead]}
     return Part(
         id="fig5",
         title="Successes in a group (Figure 5)",
-        says="Groups with none or all solved carry no advantage: "
-        f"{percent(dead[0])} in the first {what}, {percent(dead[1])} in the last.",
+        says=f"Groups with none or all solved carry no advantage: {', '.join(told)}.",
         figures=(
             figure("bars", range(size + 1), curves, "rollouts solved", "share of groups"),
+            *([lines(range(len(dead)), over, what, "share of groups")] if len(dead) > 2 else []),
         ),
-    )  # fmt: skip
+    )
 
 
 def integrity(source: Source) -> Part:
@@ -120,14 +130,13 @@ def tool_use(source: Source) -> Part:
         if (is_solved := solved(entry)) is not None:
             rates.setdefault(entry.task, {}).setdefault(entry.step, []).append(is_solved)
     seen = {task: by for task, by in rates.items() if len(by) > 1}
-    change = [(task, _share(by[min(by)]), _share(by[max(by)]), len(by)) for task, by in seen.items()]
-    change.sort(key=lambda row: (row[2] or 0) - (row[1] or 0))
-    moved = [*change[:5], *change[-5:]] if len(change) > 10 else change
-    strips = [(o.entry.id, o.entry.task, percent(o.entry.reward), o.strip) for o in _siblings(source)]
-    tables = [table(("rollout", "task", "reward", "turns"), strips)] if strips else []
+    change = [(task, _mean(by[min(by)]), _mean(by[max(by)]), len(by)) for task, by in seen.items()]
+    moved = sorted(change, key=lambda row: (-abs(row[2] - row[1]), row[0]))[:12]
+    strips = [(o.entry.id, o.entry.task, f"{o.entry.reward:g}", o.strip) for o in _siblings(source)]
+    tables = [table(("rollout", "task", "reward", "turns"), strips, mono=3)] if strips else []
     if moved:
-        rows = [(t, percent(a), percent(b), n) for t, a, b, n in moved]
-        tables.append(table(("task", "first visit", "last visit", "visits"), rows))
+        rows = [(t, percent(a), percent(b), f"{100 * (b - a):+.1f}", n) for t, a, b, n in moved]
+        tables.append(table(("task", "first visit", "last visit", "points", "visits"), rows))
     return Part(
         id="fig8",
         title="Tool use of one task's rollouts, and how solve rates moved (Figure 8)",
@@ -196,27 +205,39 @@ def reasoning(source: Source) -> Part:
     )
 
 
-def _two_ends(source: Source) -> tuple[tuple[list[Entry], list[Entry]], str]:
-    epochs = {(o.entry.step, o.entry.group): o.epoch for o in source.opened}
-    known = sorted(set(epochs.values()))
-    if len(known) > 1:
-        of = [epochs.get((e.step, e.group)) for e in source.trained]
-        ends = [[e for e, epoch in zip(source.trained, of, strict=True) if epoch == which] for which in (known[0], known[-1])]  # fmt: skip
-        return (ends[0], ends[1]), "epoch"
+def _spans(source: Source) -> tuple[list[list[Entry]], str]:
+    """Trained rollouts by epoch; by first and last third of the steps where there is but one."""
+    known = {(o.entry.step, o.entry.group): o.epoch for o in source.opened}
+    if len(set(known.values())) > 1:
+        epochs: dict[int, list[Entry]] = {}
+        now = 0
+        for entry in sorted(source.trained, key=lambda e: (e.step, e.group)):
+            now = known.get(
+                (entry.step, entry.group), now
+            )  # of a group that is not opened: the one before it
+            epochs.setdefault(now, []).append(entry)
+        return [epochs[epoch] for epoch in sorted(epochs)], "epoch"
     low, high = source.thirds()
-    return (
+    return [
         [e for e in source.trained if e.step <= low],
         [e for e in source.trained if e.step >= high],
-    ), "third"
+    ], "third"
+
+
+def _last_whole(epochs: Sequence[list[list[Entry]]]) -> list[list[Entry]]:
+    """The last one that is no stump."""
+    largest = max(len(groups) for groups in epochs)
+    return next(groups for groups in reversed(epochs) if 2 * len(groups) > largest)
 
 
 def _siblings(source: Source) -> list[Opened]:
-    """The opened group that tells most: mixed rewards, the latest."""
-    groups: dict[tuple[int, str], list[Opened]] = {}
-    for opened in source.opened:
-        groups.setdefault((opened.entry.step, opened.entry.group), []).append(opened)
-    best = max(groups.items(), key=lambda item: (len({o.solved for o in item[1]}), len(item[1]), item[0]), default=None)  # fmt: skip
-    return best[1][:16] if best else []
+    """All rollouts of the group that tells most: the latest of those where some solved the task and some did not."""
+    groups = source.groups(source.trained)
+    mixed = [g for g in groups if len({solved(e) for e in g}) > 1] or groups
+    if not mixed:
+        return []
+    best = max(mixed, key=lambda g: (len(g), g[0].step, g[0].group))
+    return [found for e in best[:16] if (found := source.open(e)) is not None]
 
 
 def _bins(entries: Sequence[Entry]) -> list[tuple[int, list[Entry]]]:
@@ -230,12 +251,20 @@ def _bins(entries: Sequence[Entry]) -> list[tuple[int, list[Entry]]]:
     return [(part[0], [e for step in part for e in by_step[step]]) for part in parts]
 
 
+def _flat(groups: Sequence[list[Entry]]) -> list[bool]:
+    return [len({solved(e) for e in group}) == 1 for group in groups]
+
+
 def _histogram(counts: Sequence[int], size: int) -> tuple[float, ...]:
     return tuple(counts.count(n) / len(counts) if counts else np.nan for n in range(size + 1))
 
 
 def _share(values: Sequence[bool]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+def _mean(values: Sequence[bool]) -> float:
+    return sum(values) / len(values)
 
 
 def _value(name: str, value: float | None) -> str:

@@ -97,17 +97,21 @@ class Source:
                 found.setdefault((entry.step, entry.group), []).append(entry)
         return list(found.values())
 
+    def open(self, entry: Entry) -> Opened | None:
+        """What is kept of a rollout; None where it cannot be read."""
+        rollout = self.load(entry) if entry.length < LARGE else None
+        return None if rollout is None or rollout.complaint else _opened(entry, rollout)
+
     def _open(self, entries: Sequence[Entry]) -> list[Opened]:
         count = min(len(entries), MAX_OPENED)
         rows = [round(place) for place in np.linspace(0, len(entries) - 1, count)] if count else list[int]()
         found: list[Opened] = []
         for row in rows:
-            entry = entries[row]
-            rollout = self.load(entry) if entry.length < LARGE else None
-            if rollout is None or rollout.complaint:
+            opened = self.open(entries[row])
+            if opened is None:
                 self.num_broken += 1
             else:
-                found.append(_opened(entry, rollout))
+                found.append(opened)
         return found
 
 

@@ -98,28 +98,42 @@ def _call(call: Any, turn: int, harness: str, result: str) -> Call:
     tool = tool_of(harness, name)
     is_unreadable = isinstance(arguments, dict) and any(key in arguments for key in _UNREADABLE_KEYS)
     malformed = tool is Tool.MALFORMED or is_unreadable or is_unread(result)
-    failed = not malformed and is_failed(harness, result)
     acts = () if malformed else _acts(tool, arguments)
+    has_run = any(act.kind not in ("read", "explore") for act in acts)
+    failed = not malformed and is_failed(harness, result, has_run)
     if acts and acts[0].kind == "read" and is_listing(result):
         acts = (Act(kind="explore"),)
     return Call(
         turn=turn,
         tool=name,
         command=telling(arguments),
-        acts=_happened(acts, result) if failed else acts,
+        acts=_happened(_present(acts, result), harness, result) if failed else _present(acts, result),
         is_malformed=malformed,
         is_failed=failed,
     )
 
 
-def _happened(acts: tuple[Act, ...], result: str) -> tuple[Act, ...]:
+def _present(acts: tuple[Act, ...], result: str) -> tuple[Act, ...]:
+    """The acts without the files that were not there; a program that was not there did not run."""
+    missing = [line for line in result.replace("\\n", "\n").split("\n") if "No such file" in line]
+    if not missing:
+        return acts
+    gone = {p for act in acts for p in act.paths if any(p.rpartition("/")[2] in line for line in missing)}
+    return tuple(
+        Act(kind="run")
+        if act.kind in ("test", "execute") and gone.intersection(act.paths)
+        else replace(act, paths=tuple(p for p in act.paths if p not in gone))
+        for act in acts
+    )
+
+
+def _happened(acts: tuple[Act, ...], harness: str, result: str) -> tuple[Act, ...]:
     """What a failed call did nevertheless: a test run that failed ran; of several commands any may have."""
     if is_refused(result):
         return (Act(kind="run"),)
-    missing = [p for act in acts for p in act.paths if f"{p}: No such file" in result]
     if len(acts) > 1:
-        return tuple(replace(a, paths=tuple(p for p in a.paths if p not in missing)) for a in acts)
-    is_void = acts[0].kind in ("read", "edit", "finish") or never_started(result)
+        return acts
+    is_void = acts[0].kind in ("read", "edit", "finish") or never_started(harness, result)
     return (Act(kind="run"),) if is_void else acts
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
+_MAX_ENVELOPE = 400_000
 _COMMAND_KEYS = ("command", "cmd", "script", "input")
 
 
@@ -47,6 +48,22 @@ def text_of(value: Any) -> str:
             str(cast(dict[str, Any], p).get("text", "")) if isinstance(p, dict) else str(p) for p in parts
         )
     return "" if value is None else json.dumps(value, default=str, ensure_ascii=False)
+
+
+def unpacked(text: str) -> str:
+    """A tool's JSON envelope of exit code and output, unpacked for reading; other text as it is."""
+    if not text.startswith("{") or len(text) > _MAX_ENVELOPE:
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    table = cast(dict[str, Any], value) if isinstance(value, dict) else {}
+    output = table.get("output")
+    if isinstance(output, str) and "returncode" in table:
+        head = "" if table["returncode"] == 0 else f"exit {table['returncode']}\n"
+        return head + (output.rstrip("\n") or "(no output)")
+    return text
 
 
 def _joined(words: list[Any]) -> str:

@@ -62,7 +62,7 @@ def read(program: str, words: Sequence[str], bodies: str) -> Reading:
     """What a command does that begins with `program`; `bodies` are the line's here-documents."""
     rest = words[1:]
     if _TESTS.match(" ".join(words)):
-        return "test", files(words), False
+        return "test", _run(words), False
     if program == "git":
         return _git(rest, bodies)
     if program in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", word) for word in rest):
@@ -122,7 +122,12 @@ def _executed(words: Sequence[str], bodies: str) -> Reading:
     for text in (bodies, " ".join(words[1:])):
         if _writes(text):
             return "edit", _named(text), False
-    return "execute", files(words), False
+    return "execute", _run(words), False
+
+
+def _run(words: Sequence[str]) -> tuple[str, ...]:
+    """What a command runs: its arguments, itself where it is a path."""
+    return files(words if "/" in words[0] else words[1:])
 
 
 def _git(rest: Sequence[str], bodies: str) -> Reading:

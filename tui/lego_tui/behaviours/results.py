@@ -27,14 +27,20 @@ _ERROR = re.compile(
     r"\A(?:Error\b|ERROR:|<tool_use_error>|\[?An error occurred|apply_patch verification failed)", re.I
 )
 """A tool's own words, at the beginning."""
-_PRINTED = re.compile(
-    r"command not found|: not found$|No such file or directory|Permission denied|^Traceback \(most recent call last\)"
-    r"|^\S*Error: |\b[1-9]\d* (?:failed|errors?)\b|^FAILED\b|^fatal: |No module named|^make: \*\*\* ",
+_COMPLAINT = re.compile(
+    r"^(?:\S+: ){1,3}(?:.*: )?(?:\[Errno \d+\] )?(?:command not found|not found|No such file or directory|Permission denied|Not a directory)$",
     re.M,
 )
+"""What a program prints that could not do its work."""
+_PRINTED = re.compile(
+    r"^Traceback \(most recent call last\)|\b[1-9]\d* (?:failed|errors?)\b|^FAILED\b|^(?:fatal|error): |No module named"
+    r"|^make: \*\*\* ",
+    re.M,
+)
+"""What one prints that ran and failed. A file may say the same, so that it counts only where something ran."""
 _UNREAD = re.compile(
     r"\A\s*(?:Error: )*(?:<tool_use_error>)?\s*(?:Error: )*(?:InputValidationError|No such tool|unknown tool|unsupported call"
-    r"|failed to parse function arguments|Error validating tool|Tool '[^']*' not found|The arguments provided to the tool"
+    r"|failed to parse function arguments|Error validating tool|Tool '[^']*' not found|The \S+ tool was called with invalid arguments|The arguments provided to the tool"
     r"|Model tried to call unavailable tool|no tool calls? (?:found|could be parsed)|Tool call error|could not be parsed)",
     re.I,
 )
@@ -42,9 +48,10 @@ _UNREAD = re.compile(
 _LISTING = re.compile(r"\A\s*(?:Here's the files and directories|<path>[^<]*</path>\s*<type>directory)")
 _REFUSED = re.compile(r"\A\[An error occurred during execution\.\]")
 """OpenHands' tools: nothing was done at all."""
-_NEVER_STARTED = re.compile(
-    r"command not found|: not found|No module named '?(?:pytest|unittest|tox|nox|nose2?)\b|Permission denied|No such file or directory"
-)
+_NOT_STARTED = (126, 127)
+"""Exit codes of a shell for a program that may not or cannot be run."""
+_NO_PROGRAM = re.compile(r"^(?:\S+: ){1,2}(?:line \d+: )?\S+: (?:command )?not found$", re.M)
+_NO_RUNNER = re.compile(r"No module named '?(?:pytest|tox|nox|nose2?)\b")
 
 
 def ends(message: Mapping[str, Any], text: str) -> str:
@@ -58,15 +65,19 @@ def is_unread(result: str) -> bool:
     return _UNREAD.match(result[:SEEN]) is not None
 
 
-def is_failed(harness: str, result: str) -> bool:
-    """Whether the call came back with an error."""
+def is_failed(harness: str, result: str, has_run: bool) -> bool:
+    """Whether the call came back with an error; `has_run` where it did more than look."""
     if _ERROR.match(result):
         return True
-    pattern = _CODE.get(harness, None if harness == "opencode" else _ANY_CODE)
-    match = pattern.search(result) if pattern else None
-    if match is not None:
-        return int(next(code for code in match.groups() if code is not None)) != 0
-    return pattern is None and _PRINTED.search(result) is not None
+    if harness == "opencode":
+        return bool(_COMPLAINT.search(result) or (has_run and _PRINTED.search(result)))
+    return _code(harness, result) not in (None, 0)
+
+
+def _code(harness: str, result: str) -> int | None:
+    """The exit code that the harness tells."""
+    match = _CODE.get(harness, _ANY_CODE).search(result)
+    return None if match is None else int(next(code for code in match.groups() if code is not None))
 
 
 def is_listing(result: str) -> bool:
@@ -79,6 +90,10 @@ def is_refused(result: str) -> bool:
     return _REFUSED.match(result) is not None
 
 
-def never_started(result: str) -> bool:
-    """Whether a call failed because its program was not there."""
-    return _NEVER_STARTED.search(result) is not None
+def never_started(harness: str, result: str) -> bool:
+    """Whether a call with one command failed because its program was not there."""
+    if _NO_RUNNER.search(result):
+        return True
+    return (
+        bool(_NO_PROGRAM.search(result)) if harness == "opencode" else _code(harness, result) in _NOT_STARTED
+    )

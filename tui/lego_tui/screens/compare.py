@@ -75,7 +75,8 @@ class ComparePage(Page):
         found = [late(run, name, num_late(runs)) for run in runs]
         means = [show(name, mean(values) if values else math.nan) for values in found]
         scale = 100 if is_share(name) else 1
-        apart = [difference(found[0], other, scale=scale, digits=3) for other in found[1:]]
+        unit = " pt" if is_share(name) else ""
+        apart = [difference(found[0], other, scale=scale, digits=3) + unit for other in found[1:]]
         return Compared(name, means, apart)
 
     def _tasks(self, runs: list[RunFeed]) -> list[Compared]:

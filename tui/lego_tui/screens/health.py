@@ -15,7 +15,7 @@ from lego_tui.palette import GLYPHS
 from lego_tui.safe import one_line, wrap
 from lego_tui.screens.page import Page
 from lego_tui.widgets.lines import Lines
-from lego_tui.words import clock
+from lego_tui.words import clock, facts
 
 WATCHDOG = "watchdog"
 """Kind of the event that the run's watchdog leaves behind each step."""
@@ -166,13 +166,15 @@ class HealthPage(Page):
         events = run.events
         shown = [e for e in reversed(events) if e.kind not in _QUIET or self.filter][:_MAX_EVENTS]
         for event in shown:
-            fields = "  ".join(f"{k} {v}" for k, v in event.fields.items())
             level = _LOUD.get(event.kind)
             style = palette.level(level) if level else palette.text
             glyph = GLYPHS[level] + " " if level else ""
             rows.append(
                 (
-                    one_line(f"{clock(event.time, '%m-%d %H:%M:%S')}  {glyph}{event.kind}  {fields}", width),
+                    one_line(
+                        f"{clock(event.time, '%m-%d %H:%M:%S')}  {glyph}{event.kind}  {facts(event.fields)}",
+                        width,
+                    ),
                     style,
                     None,
                 )

@@ -6,6 +6,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 
 from lego_tui.help_text import GLOBAL, PAGES, TITLES
+from lego_tui.safe import wrap
 from lego_tui.screens.marks import LEGEND
 from lego_tui.screens.page import Page
 from lego_tui.widgets.lines import Lines
@@ -27,13 +28,23 @@ class HelpPage(Page):
             rows += [("", ""), (TITLES[name], ""), *pairs]
         rows += [("", ""), ("signs", ""), ("", LEGEND)]
         rows = [row for row in rows if self.passes(" ".join(row))]
-        self._rows = rows
-        self.query_one(Lines).show(len(rows), self._line)
+        self._rows = [line for row in rows for line in self._laid_out(*row)]
+        self.query_one(Lines).show(len(self._rows), self._line)
+
+    def on_resize(self) -> None:
+        self.draw()
+
+    def _laid_out(self, key: str, what: str) -> list[Text]:
+        """A key and what it does, over as many lines as that takes."""
+        if not what:
+            return [Text(key, self.palette.strong)]
+        width = max(self.size.width - 1, 20)
+        room = 34 if width > 80 else 14
+        told = f"  {key:{room}}" if len(key) < room else f"  {key}  "
+        first, *more = wrap(what, width - len(told)) if width - len(told) > 12 else [what]
+        blank = " " * (room + 2)
+        lines = [Text.assemble((told, self.palette.accent), (first, self.palette.text))]
+        return lines + [Text(blank + line, self.palette.text) for line in more]
 
     def _line(self, number: int, width: int) -> Text:
-        key, what = self._rows[number]
-        if not what:
-            return Text(key, self.palette.strong)
-        room = 34 if width >= 80 else 14
-        told = f"  {key:{room}}" if len(key) < room else f"  {key}  "
-        return Text.assemble((told, self.palette.accent), (what, self.palette.text))
+        return self._rows[number]

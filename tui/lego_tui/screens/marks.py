@@ -46,6 +46,6 @@ def legend(palette: Palette) -> Text:
     """What the letters of a strip mean."""
     line = Text(no_wrap=True, end="")
     for kind, letter in LETTERS.items():
-        line.append(letter, palette.kinds[kind])
-        line.append(f" {kind}  ", palette.dim)
+        line.append(f"{'  ' if line else ''}{letter}", palette.kinds[kind])
+        line.append(f" {kind}", palette.dim)
     return line

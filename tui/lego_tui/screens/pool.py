@@ -132,7 +132,7 @@ class PoolPage(Page):
             text.append(f"{label}  solved 0…{size} of {size}: ", palette.dim)
             text.append(bars, palette.accent)
             text.append(f"  none {counts.get(0, 0)}  all {counts.get(size, 0)}  ", palette.text)
-            text.append(f"{dead:.0%} of tasks without signal\n", palette.watch if dead > 0.6 else palette.dim)
+            text.append(f"{dead:.0%} without signal\n", palette.watch if dead > 0.6 else palette.dim)
         return text
 
     def columns(self) -> int:

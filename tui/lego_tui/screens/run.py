@@ -103,11 +103,12 @@ class RunPage(Page):
         if not found:
             word = verdict(run)
             text.append(f"{GLYPHS[word]} {word}  nothing stands out", palette.level(word))
+        more = f"  +{len(found) - rows} more: a" if len(found) > rows else ""
         for n, finding in enumerate(found[:rows]):
-            line = one_line(f"{GLYPHS[level(finding)]} {finding.line}", max(width - 1, 8))
+            room = width - 1 - (len(more) if n == rows - 1 else 0)
+            line = one_line(f"{GLYPHS[level(finding)]} {finding.line}", max(room, 8))
             text.append(("\n" if n else "") + line, palette.level(level(finding)))
-        if len(found) > rows:
-            text.append(f"  +{len(found) - rows} more: a", palette.dim)
+        text.append(more, palette.dim)
         self.query_one(Facts).show(text)
 
     def _draw_chart(self) -> None:

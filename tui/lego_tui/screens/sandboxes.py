@@ -34,7 +34,7 @@ class SandboxesPage(Page):
     """Screen 6."""
 
     NAME, BACK = "sandboxes", "run"
-    KEYS = (("enter", "open rollout"), ("/", "filter"), ("1-8", "screens"), ("?", "help"))
+    KEYS = (("enter", "open rollout"), ("/", "filter"), ("?", "help"))
     BINDINGS: ClassVar = []
 
     def compose(self) -> ComposeResult:
@@ -104,7 +104,8 @@ class SandboxesPage(Page):
         if run is not None and reading is not None and step is not None:
             known = [d for e in run.index.of_step(step) if (d := reading.known(e.id))]
             names = dict.fromkeys(name for d in known for name in d.timings)
-            line.append(f"step {step}, median seconds of a rollout: ", palette.dim)
+            line.append(f"step {step}, median seconds of a rollout:", palette.dim)
+            line.append("\n" if self.size.width < 110 else " ")
             for name in names:
                 values = [d.timings[name] for d in known if name in d.timings]
                 line.append(f"{one_line(name, 20)} ", palette.dim)

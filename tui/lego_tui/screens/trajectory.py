@@ -101,7 +101,7 @@ class TrajectoryPage(Page):
     def _lay_out(self, rollout: Rollout, width: int) -> None:
         palette = self.palette
         if self.view == "tokens":
-            self._rows = TokenRows(rollout, palette, self._decoder.decode, self._gap())
+            self._rows = TokenRows(rollout, palette, self._decoder.decode, self._gap(), width)
         elif self.view == "diff":
             self._rows = views.patch(rollout, self._best(), palette, width)
         elif self.view == "verdict":
