@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -48,6 +49,7 @@ def watch(path: Path | None, allow_control: bool, ascii_only: bool, theme: str, 
 
         command = [sys.executable, "-m", "lego_control", "watch", str(root.resolve()), "--theme", theme]
         return serve(command, port=port, say=click.echo)
+    _require_screen()
     from lego_tui.app import Watch
     from lego_tui.ascii import is_needed
     from lego_tui.feed.fleet import Fleet
@@ -101,6 +103,7 @@ def top(path: Path | None, once: bool, for_programs: bool) -> int:
 
     from lego_tui.feed.fleet import Fleet
     from lego_tui.fleet_table import facts
+    from lego_tui.progress import can_redraw
     from lego_tui.top import catch_up, table
 
     fleet, console = Fleet(_existing(path or RUNS_DIR)), Console()
@@ -108,7 +111,7 @@ def top(path: Path | None, once: bool, for_programs: bool) -> int:
     if for_programs:
         for run in fleet.runs.values():
             click.echo(json.dumps(facts(run), allow_nan=False))
-    elif once or not console.is_terminal:
+    elif once or not can_redraw(console):
         console.print(table(fleet, console.width), no_wrap=True)
     else:
         try:
@@ -157,6 +160,19 @@ def demo_runs(
             f"\nLook at them with: lego watch {clean(out)}\nOne is healthy; why did each other go bad?"
         )
     return 0
+
+
+def _require_screen() -> None:
+    """Raise UsageError where nothing can be drawn; a browser (Textual names its driver) is no terminal and can."""
+    from rich.console import Console
+
+    from lego_tui.progress import can_redraw
+
+    if not can_redraw(Console()) and "TEXTUAL_DRIVER" not in os.environ:
+        raise UsageError(
+            "lego watch draws on a terminal that can move its cursor, and this is none (a pipe, a file or TERM=dumb); "
+            "lego top and lego tail print lines, lego watch --web shows it in a browser"
+        )
 
 
 def _existing(path: Path) -> Path:

@@ -57,6 +57,13 @@ def test_top_names_every_run(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "✓ finished" in capsys.readouterr().out
 
 
+def test_what_cannot_be_drawn_on_is_refused_with_what_can_be_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watch", str(tmp_path)]) == 2  # a pipe
+    assert "lego tail" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["watch", "tail", "top"])
 def test_a_folder_that_is_not_there_is_one_line(
     tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]

@@ -155,9 +155,7 @@ def _diff(lines: Sequence[str], palette: Palette, width: int) -> list[Row]:
 def verdict(rollout: Rollout, palette: Palette, width: int) -> list[Row]:
     """Reward, tests, findings, branches, timings: why it got what it got."""
     rows = list(
-        _wrapped(
-            f"reward {rollout.entry.reward:g}  {rollout.stop_reason.replace('_', ' ')}", palette.strong, width
-        )
+        _wrapped(f"{_reward(rollout)}  {rollout.stop_reason.replace('_', ' ')}", palette.strong, width)
     )
     for text, style in ((rollout.complaint, palette.bad), (rollout.error, palette.bad)):
         if text:
@@ -170,6 +168,11 @@ def verdict(rollout: Rollout, palette: Palette, width: int) -> list[Row]:
         f"{rollout.harness or '?'} in {rollout.sandbox or '?'}, epoch {rollout.epoch}, task {rollout.task}"
     )
     return [*rows, Row("", palette.dim), *_wrapped(where, palette.dim, width)]
+
+
+def _reward(rollout: Rollout) -> str:
+    reward = rollout.entry.reward
+    return f"reward {reward:g}" if np.isfinite(reward) else "no reward"
 
 
 def _findings(rollout: Rollout, palette: Palette, width: int) -> Iterator[Row]:

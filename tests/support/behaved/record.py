@@ -84,9 +84,9 @@ async def _worker(folder: Path, harness: str, engine: _Scripted) -> AsyncIterato
     async with open_worker(folder, harness, "bubblewrap", options) as worker:
         packages, mounts = _packages(folder / "packages"), worker.adapter.mounts()
         worker.engine([])
-        worker._engine.generate = engine.generate  # type: ignore[method-assign]  # pyright: ignore
-        worker.runner._grader = _Compared()  # pyright: ignore
-        worker.adapter.mounts = lambda: (*mounts, packages)  # type: ignore[method-assign]
+        worker._engine.generate = engine.generate  # one for each rollout, not one for all
+        worker.runner._grader = _Compared()
+        worker.adapter.mounts = lambda: (*mounts, packages)
         yield worker
 
 

@@ -6,6 +6,7 @@ call of some kind or none. Pure.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -57,7 +58,7 @@ class Call:
 def calls_of(messages: Sequence[Mapping[str, Any]], harness: str = "") -> list[Call]:
     """Every call of a rollout, in the order they happened."""
     results = _results(messages)
-    turns = [number for number, _ in _numbered(messages)]
+    turns = list(itertools.accumulate((m.get("role") == "assistant" for m in messages), initial=-1))[1:]
     shown_in: dict[str, Any] = {}
     found: list[Call] = []
     for place in order_of(messages, harness).places:
@@ -73,16 +74,6 @@ def calls_of(messages: Sequence[Mapping[str, Any]], harness: str = "") -> list[C
         if not listed and _is_unread(message, messages[place + 1 : place + 2]):
             said = text_of(message.get("content"))[:200]
             found.append(Call(turn=turns[place], tool="", command=said, acts=(), is_malformed=True, is_failed=False))  # fmt: skip
-    return found
-
-
-def _numbered(messages: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
-    """Each message with the number of the assistant's message that it is, or that came before it."""
-    turn = -1
-    found: list[tuple[int, Mapping[str, Any]]] = []
-    for message in messages:
-        turn += message.get("role") == "assistant"
-        found.append((turn, message))
     return found
 
 

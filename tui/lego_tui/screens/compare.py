@@ -75,8 +75,7 @@ class ComparePage(Page):
         found = [late(run, name, num_late(runs)) for run in runs]
         means = [show(name, mean(values) if values else math.nan) for values in found]
         scale = 100 if is_share(name) else 1
-        unit = " pt" if is_share(name) else ""
-        apart = [difference(found[0], other, scale=scale, digits=3) + unit for other in found[1:]]
+        apart = [difference(found[0], other, scale=scale, digits=3) for other in found[1:]]
         return Compared(name, means, apart)
 
     def _tasks(self, runs: list[RunFeed]) -> list[Compared]:
@@ -111,7 +110,7 @@ class ComparePage(Page):
     def _header(self, width: int) -> Text:
         runs = self._runs()
         names = [one_line(run.name, 80) for run in runs]
-        apart = ["minus the first (95 %)", *[""] * (len(runs) - 2)]
+        apart = ["minus first (95 %), % in points", *[""] * (len(runs) - 2)]
         return Text(self._cells(f"mean, last {num_late(runs)} steps", names, apart, width), self.palette.dim)
 
     def _line(self, number: int, width: int) -> Text:

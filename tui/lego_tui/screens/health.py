@@ -145,9 +145,8 @@ class HealthPage(Page):
         if run.newer:
             rows.append((f"{GLYPHS['watch']} {run.newer}", palette.watch, None))
         if run.reason:
-            rows.append(
-                (f"{GLYPHS['watch']} ended {run.status}: {one_line(run.reason, 300)}", palette.watch, None)
-            )
+            told = f"{GLYPHS['watch']} ended {run.status}: {one_line(run.reason, 300)}"
+            rows += [(line, palette.watch, None) for line in wrap(told, width)]
         if run.num_broken:
             rows.append((f"{GLYPHS['watch']} {run.num_broken} lines could not be read", palette.watch, None))
             rows += [(f"    {one_line(text, 200)}", palette.dim, None) for text in list(run.complaints)[-5:]]

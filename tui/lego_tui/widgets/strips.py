@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -21,10 +22,13 @@ _NOTHING = Style()
 
 
 def as_strip(widget: Widget, text: Text, base: Style, width: int) -> Strip:
-    """One line of `text` over `base`, in exactly `width` cells."""
+    """One line of `text` over `base`, in exactly `width` cells; what is cut off has a sign in its place."""
     app: object = widget.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     console = cast("App[None]", app).console
     text.end = ""
+    if text.cell_len > width > 0 and cell_len(text.plain.rstrip()) > width:
+        text = text.copy()
+        text.truncate(width, overflow="ellipsis")
     own = text.style if isinstance(text.style, Style) else _NOTHING  # a line without spans leaves it out
     ground = base + own
     segments = [
