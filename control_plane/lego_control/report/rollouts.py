@@ -78,7 +78,7 @@ def in_batch(source: Source) -> Part:
     told = (
         f"{percent(_share(_flat(some)))} of {len(some)} in the {name} {what}" for name, some in ends.items()
     )
-    over = {"none or all solved": [_share(d) if d else np.nan for d in dead]}
+    over = {"none or all solved": [_mean(d) if d else np.nan for d in dead]}
     return Part(
         id="fig5",
         title="Successes in a group (Figure 5)",

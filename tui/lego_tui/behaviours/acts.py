@@ -122,7 +122,7 @@ def _happened(acts: tuple[Act, ...], harness: str, result: str) -> tuple[Act, ..
     """What a failed call did nevertheless: a test run that failed ran; of several commands any may have."""
     if is_refused(result):
         return (Act(kind="run"),)
-    if len(acts) > 1:
+    if len(acts) != 1:
         return acts
     is_void = acts[0].kind in ("read", "edit", "finish") or never_started(harness, result)
     return (Act(kind="run"),) if is_void else acts
