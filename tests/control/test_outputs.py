@@ -41,6 +41,7 @@ COMMANDS = (
     "tasks select pool --run run --low 0 --high 1 --out",
     "tasks import pool --out",
     "tasks synth xmltodict --out",
+    "tasks audit pool --out",
     "demo-runs",
     pytest.param("tiny-model --sandbox bubblewrap --out", marks=pytest.mark.slow),
 )
