@@ -15,9 +15,36 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def found_tests(tree: ast.Module, functions: Iterable[str]) -> dict[str, Function]:
-    """The definitions of `file::Class::function`; none of what is made, defined twice or from another file."""
+    """The definitions of `file::Class::function`; none of what is made, defined twice or from another file, or of what
+    another class of the file runs as well and cannot have a copy of."""
     found = {function: _found(tree, function.split("::")[1:]) for function in functions}
-    return {function: definition for function, definition in found.items() if definition}
+    return {
+        function: definition
+        for function, definition in found.items()
+        if definition and _is_alone(tree, function.split("::")[1:])
+    }
+
+
+def _is_alone(tree: ast.Module, path: list[str]) -> bool:
+    """Whether a change of the definition is one for its class alone; classes that inherit it get their own first."""
+    *classes, name = path
+    heirs = _heirs(tree, classes[-1]) if classes else []
+    return all(_switches(heir, name) or _found(tree, [heir.name, name]) is not None for heir in heirs)
+
+
+def _heirs(tree: ast.Module, name: str) -> list[ast.ClassDef]:
+    """Classes of the file that are made of one of that name, and those made of these."""
+    known, heirs = {name}, list[ast.ClassDef]()
+    for node in _classes(tree.body):
+        if known & {base.id for base in node.bases if isinstance(base, ast.Name)}:
+            known.add(node.name)
+            heirs.append(node)
+    return heirs
+
+
+def _switches(derived: ast.ClassDef, name: str) -> bool:
+    """Whether a class names what it would inherit: switched off, or another."""
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(derived))
 
 
 def _found(tree: ast.Module, path: list[str]) -> Function | None:
@@ -37,8 +64,8 @@ def _found(tree: ast.Module, path: list[str]) -> Function | None:
 
 def _inherited(tree: ast.Module, derived: ast.ClassDef, name: str) -> Function | None:
     """What a class gets from those before it in the file, the first of its bases first."""
-    if any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(derived)):
-        return None  # switched off, or another
+    if _switches(derived, name):
+        return None
     earlier = tree.body[: tree.body.index(derived)] if derived in tree.body else []
     known = {node.name: node for node in _classes(earlier)}
     for base in derived.bases:

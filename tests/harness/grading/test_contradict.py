@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import unittest
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -367,3 +368,43 @@ def test_both_forms_of_a_file_are_printed_alike() -> None:
     )
     assert len(genuine) == len(other)
     assert b"three" not in genuine
+
+
+SHARED = b"""
+def answer():
+    return 1
+
+class TestBase:
+    def test_it(self):
+        assert answer() == 1
+
+class TestMore(TestBase):
+    pass
+
+class TestMost(TestMore):
+    pass
+
+class TestBound:
+    def test_it(self):
+        assert super().__init__() == None
+
+class TestHeir(TestBound):
+    pass
+"""
+
+
+@pytest.mark.parametrize("changed", ["TestBase", "TestMore", "TestMost"])
+def test_what_a_class_hands_down_is_contradicted_for_that_class_alone(changed: str) -> None:
+    text = contradicted({"t.py": SHARED}, {f"t.py::{changed}::test_it": (True,)}, random.Random(0))["t.py"]
+    names: dict[str, Any] = {}
+    exec(text, names)
+    passed: list[str] = []
+    for name in ("TestBase", "TestMore", "TestMost"):
+        with suppress(AssertionError):
+            names[name]().test_it()
+            passed.append(name)
+    assert passed == [name for name in ("TestBase", "TestMore", "TestMost") if name != changed]
+
+
+def test_what_a_class_hands_down_and_nobody_can_copy_is_left_as_it_is() -> None:
+    assert contradictable({"t.py": SHARED}, ["t.py::TestBound::test_it"]) == {}
