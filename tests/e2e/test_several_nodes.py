@@ -20,7 +20,7 @@ from tests.support.ray_cluster import CPUS, RayCluster, end, ray_cluster
 from tests.support.runs import recipe
 from tests.support.small_run import SMALL, lego, show
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 QUICKSTART = Path(__file__).parents[2] / "core" / "recipes" / "quickstart.toml"
 ON_BOTH = {

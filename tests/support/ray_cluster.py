@@ -120,7 +120,10 @@ def ray_cluster(num_nodes: int) -> Iterator[RayCluster]:
 def end(node: subprocess.Popen[Any]) -> None:
     """With all it started; a second time is fine."""
     if node.poll() is None:
-        node.terminate()
+        # `ray start` itself ends what it started; what it may stand behind would only leave it.
+        for pid in (node.pid, *descendants(node.pid)):
+            if _SCRIPT in command(pid):
+                os.kill(pid, signal.SIGTERM)
         node.communicate()
 
 
