@@ -187,9 +187,8 @@ class Controller:
 
     async def _publish(self, version: int) -> None:
         """Nothing is recorded meanwhile. It waits for no rollout, and where it fails the run ends."""
-        weights = (
-            self.weights / f"weights-{version}"
-        )  # a network's file system may show an old file by a known name
+        # A name of its own: a network's file system may show an old file by a known one.
+        weights = self.weights / f"weights-{version}"
         await self.trainer.export(weights)
         self.rollouts.proven.clear()
         await self.engine.publish(weights, version)

@@ -115,7 +115,7 @@ def own_ray(scratch: Path) -> Iterator[Places]:
                 _node_ip_address="127.0.0.1",
                 _temp_dir=str(scratch / "ray"),
             )
-    except Exception as error:
+    except Exception as error:  # whatever Ray raises
         raise InfrastructureError(f"Ray did not start: {error}; its logs were in {scratch}") from error
     try:
         yield Places(num_gpus=int(ray.cluster_resources().get("GPU", 0)), shared=scratch, scratch=scratch)

@@ -157,10 +157,10 @@ def read_tokenizer(reader: Any, boilerplate: tuple[str, ...]) -> PreTrainedToken
     words, merges = (reader.fields[f"tokenizer.ggml.{name}"].contents() for name in ("tokens", "merges"))
     pairs = [(one, other) for one, _, other in (merge.partition(" ") for merge in merges)]
     tokenizer = Tokenizer(models.BPE(vocab={w: i for i, w in enumerate(words)}, merges=pairs))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
-    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in SPECIAL])
     split = [w for w in (f" {op.word}" for op in OPERATIONS) if len(tokenizer.encode(w).ids) > 1]
     more = (*MARKERS, *boilerplate, *split)
