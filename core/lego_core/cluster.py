@@ -14,7 +14,6 @@ the context ends. Decides nothing about training.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,6 +26,7 @@ from lego_core.inference.engine import EngineSpec
 from lego_core.inference.pool import EnginePool
 from lego_core.inference.probe import ProbedEngines
 from lego_core.inference.ray_engine import RayEngine, start_engine
+from lego_core.model_config import vocab_size
 from lego_core.rank_fit import gpu_share
 from lego_core.ray_places import Joining, Places, open_ray
 from lego_core.rollouts.worker import RolloutWorker, WorkerConfig
@@ -153,11 +153,10 @@ async def open_cluster(
 
 
 def _probed(pool: EnginePool, recipe: Recipe, model_dir: Path, trainer: RayTrainer) -> ProbedEngines:
-    config = json.loads((model_dir / "config.json").read_text())
     return ProbedEngines(
         pool=pool,
         scorer=trainer,
-        vocab=int(config.get("text_config", config)["vocab_size"]),
+        vocab=vocab_size(model_dir),
         dtype=recipe.engine.dtype,
         temperature=recipe.rollout.temperature,
     )

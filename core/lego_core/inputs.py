@@ -8,7 +8,6 @@ that outlives the call.
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from lego_core.config import BUILT_POLICIES, Recipe
+from lego_core.model_config import read_config
 from lego_core.tiny.script import SCRIPTS
 from lego_harness.errors import SetupError, UsageError
 from lego_harness.proxy.render import Renderer
@@ -119,8 +119,7 @@ def _checkpoint(folder: Path, recipe: Recipe) -> Path:
 
 def _require_own_tokenizer(folder: Path) -> None:
     """Ids the model has no embedding for would be refused by the engine in the middle of a run, or worse."""
-    config = json.loads((folder / "config.json").read_text())
-    rows = config.get("vocab_size", config.get("text_config", {}).get("vocab_size"))
+    rows = read_config(folder).get("vocab_size")
     highest = max(Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab().values(), default=-1)
     if rows is not None and highest >= rows:
         raise UsageError(

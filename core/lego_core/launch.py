@@ -27,13 +27,13 @@ from lego_core.evaluation import Evaluator
 from lego_core.inference.choose import pick_engine
 from lego_core.inputs import prepare_model, prepare_tasks
 from lego_core.leftovers import end_leftovers, mark_this_launch
+from lego_core.model_config import read_config
 from lego_core.rank_fit import gpu_share, require_ranks, visible_gpus
 from lego_core.ray_places import Joining, require_cluster
 from lego_core.resume import find_progress, require_same_order
 from lego_core.rollouts.recorded import RecordedRollouts, group_attempts, open_gate
 from lego_core.rollouts.source import RolloutSource
 from lego_core.run_quarantine import RunQuarantine
-from lego_core.simulation.capacity import read_config
 from lego_core.store.reader import RunReader
 from lego_core.store.writer import RunWriter
 from lego_harness.errors import LegoError, UsageError

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_control.cli import main
-from lego_core.simulation.capacity import GPUS, QWEN35_35B_A3B, model_size, plan_capacity, read_config
+from lego_core.model_config import read_config
+from lego_core.simulation.capacity import GPUS, QWEN35_35B_A3B, model_size, plan_capacity
 from lego_core.simulation.schedule import Schedule, simulate
 from lego_core.simulation.stages import TABLE_4, rollout_durations
 from lego_harness.errors import UsageError

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from lego_control.validate.base import Ground
 from lego_core.config import BUILT_POLICIES
+from lego_core.model_config import read_config
 
 
 def model_dir(ground: Ground) -> Path | None:
@@ -20,6 +20,4 @@ def model_dir(ground: Ground) -> Path | None:
 def weight_bytes(folder: Path) -> int:
     """Size of the weight files, whatever their format."""
     files = [*folder.glob("*.safetensors"), *folder.glob("*.bin")]
-    return sum(path.stat().st_size for path in files) or int(
-        json.loads((folder / "config.json").read_text()).get("hidden_size", 0) ** 2
-    )
+    return sum(path.stat().st_size for path in files) or int(read_config(folder).get("hidden_size", 0) ** 2)

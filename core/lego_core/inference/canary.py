@@ -11,7 +11,6 @@ afterwards the engine holds the weights it started with. Does not repair anythin
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lego_core.model_config import vocab_size
 from lego_harness.errors import EngineError
 from lego_harness.types import GenerateRequest, Generation, Sampling
 
@@ -40,7 +40,7 @@ class Probed(Protocol):
 
 async def check_engine(engine: Probed, model_dir: Path, *, dtype: str) -> None:
     """Raise EngineError unless `engine`, freshly started on `model_dir`, reloads exactly."""
-    vocab = int(json.loads((model_dir / "config.json").read_text())["vocab_size"])
+    vocab = vocab_size(model_dir)
     first = await _probe(engine, vocab)
     await engine.publish(model_dir, 0)
     _require_identical(first, await _probe(engine, vocab), "pushing identical weights")

@@ -14,7 +14,6 @@ before vllm is imported; knows nothing of Ray, text or rewards.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -29,6 +28,7 @@ from lego_core.inference.busy import BusyClock
 from lego_core.inference.canary import check_engine
 from lego_core.inference.partial import joined, remaining
 from lego_core.inference.weight_sync import BACKEND, open_transfer, push_weights
+from lego_core.model_config import read_config
 from lego_harness.errors import EngineError
 from lego_harness.types import GenerateRequest, Generation, Routes, routes_dtype
 
@@ -271,8 +271,7 @@ def _build(spec: EngineSpec) -> Any:
 
 
 def _is_hybrid(model_dir: Path) -> bool:
-    config = json.loads((model_dir / "config.json").read_text())
-    return "linear_attention" in config.get("text_config", config).get("layer_types", ())
+    return "linear_attention" in read_config(model_dir).get("layer_types", ())
 
 
 def _sampling_params(request: GenerateRequest, spec: EngineSpec) -> Any:

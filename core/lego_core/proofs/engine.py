@@ -6,12 +6,12 @@ Owns the questions that the other proofs use the answers of. Reads an engine thr
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from lego_core.model_config import read_config, vocab_size
 from lego_core.proofs.told import Told
 from lego_harness.errors import EngineError
 from lego_harness.proxy.upstream import Engine
@@ -38,22 +38,18 @@ async def ask(
     engine: Engine, model_dir: Path, temperature: float
 ) -> tuple[list[GenerateRequest], list[Generation]]:
     """All questions at once, and their answers. Raises EngineError."""
-    calls = questions(vocab_of(model_dir), temperature)
+    calls = questions(vocab_size(model_dir), temperature)
     return calls, list(await asyncio.gather(*[engine.generate(call) for call in calls]))
-
-
-def vocab_of(model_dir: Path) -> int:
-    return int(json.loads((model_dir / "config.json").read_text())["vocab_size"])
 
 
 def prove_answers(
     calls: Sequence[GenerateRequest], replies: Sequence[Generation], *, model_dir: Path, wants_routes: bool
 ) -> Told:
     """Shapes and ranges of what came back."""
-    config = json.loads((model_dir / "config.json").read_text())
+    config, vocab = read_config(model_dir), vocab_size(model_dir)
     shape = (config.get("num_hidden_layers"), config.get("num_experts_per_tok"))
     for call, reply in zip(calls, replies, strict=True):
-        wrong = _wrong(call, reply, shape, vocab_of(model_dir), wants_routes)
+        wrong = _wrong(call, reply, shape, vocab, wants_routes)
         if wrong:
             return Told(name="engine", status="failed", evidence=wrong, remedy=REMEDY)
     tokens = sum(len(reply.ids) for reply in replies)

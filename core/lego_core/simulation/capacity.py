@@ -7,9 +7,7 @@ biases, convolutions). Free of torch.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lego_harness.errors import UsageError
@@ -74,15 +72,6 @@ QWEN35_35B_A3B: dict[str, Any] = {
     "tie_word_embeddings": False,
 }
 """The paper's model, for plans without a checkpoint at hand."""
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """The text part of a checkpoint's config.json; raises UsageError."""
-    try:
-        config = json.loads((folder / "config.json").read_text())
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{folder / 'config.json'}: cannot be read as JSON: {error}") from error
-    return config.get("text_config", config)
 
 
 def model_size(config: dict[str, Any]) -> ModelSize:

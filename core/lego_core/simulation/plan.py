@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from lego_core.config import Recipe
+from lego_core.model_config import read_config
 from lego_core.simulation.capacity import (
     QWEN35_35B_A3B,
     Capacity,
@@ -23,7 +24,6 @@ from lego_core.simulation.capacity import (
     ModelSize,
     model_size,
     plan_capacity,
-    read_config,
 )
 from lego_core.simulation.schedule import Outcome, Schedule, simulate
 from lego_core.simulation.stages import TABLE_4, rollout_durations

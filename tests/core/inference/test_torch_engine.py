@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from lego_core.inference.canary import check_engine, perturbed_copy
 from lego_core.inference.engine import EngineSpec
 from lego_core.inference.torch_engine import TorchEngine, processed_logprobs
 from lego_core.training.trainer import Trainer, TrainerSpec
-from lego_harness.errors import EngineError
+from lego_harness.errors import EngineError, UsageError
 from lego_harness.types import Sampling
 from tests.support.engine_samples import request, sample_many
 from tests.support.tiny_model import build_random_model
@@ -119,3 +120,25 @@ async def test_a_cancelled_call_leaves_the_next_one_untouched(engine):
     assert gone.cancelled()
     assert after.ids.tolist() == alone.ids.tolist()
     assert (after.routes == alone.routes).all()
+
+
+class Asked:
+    """An engine that only tells what it was asked."""
+
+    async def generate(self, call):
+        raise EngineError(f"asked for ids below {call.context_ids.max() + 1}")
+
+    async def publish(self, path, version):
+        raise AssertionError("nothing was answered yet")
+
+
+async def test_the_canary_knows_the_vocabulary_of_a_multimodal_checkpoint(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"text_config": {"vocab_size": 1}}))
+    with pytest.raises(EngineError, match="asked for ids below 1"):
+        await check_engine(Asked(), tmp_path, dtype="float32")
+
+
+async def test_a_checkpoint_without_a_vocabulary_is_refused_by_name(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"config\.json: has no vocab_size"):
+        await check_engine(Asked(), tmp_path, dtype="float32")

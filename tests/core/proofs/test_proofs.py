@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,6 +53,14 @@ def spec(model_dir: Path) -> TrainerSpec:
 
 def test_an_engine_that_answers_whole_passes(answers, model_dir: Path) -> None:
     assert prove_answers(*answers, model_dir=model_dir, wants_routes=True).status == "passed"
+
+
+def test_a_multimodal_checkpoint_is_measured_by_its_language_model(
+    answers, model_dir: Path, tmp_path: Path
+) -> None:
+    config = json.loads((model_dir / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({"text_config": config}))
+    assert prove_answers(*answers, model_dir=tmp_path, wants_routes=True).status == "passed"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lego_control.validate.base import Broken, Ground
 from lego_control.validate.model import model_dir
 from lego_core.rank_fit import gpu_share, require_ranks, visible_gpus
-from lego_core.simulation.capacity import read_config
+from lego_core.model_config import read_config
 from lego_harness.errors import UsageError
 
 
