@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from lego_core.config import EngineConfig, TrainConfig
-from lego_core.inference.engine import EngineSpec, VllmEngine, environment
+from lego_core.inference.engine import VllmEngine
 from lego_core.inference.engine_actor import EngineActor, StartableEngine
+from lego_core.inference.spec import EngineSpec
+from lego_core.inference.vllm_calls import environment
 
 TIMES = 5
 SHAPE = {"vocab": 32_768, "layers": 4, "hidden": 256, "experts": 32, "init_std": 0.02}

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from lego_core.config import Recipe
-from lego_core.inference.engine import EngineSpec
 from lego_core.inference.pool import EnginePool
 from lego_core.inference.probe import ProbedEngines
 from lego_core.inference.ray_engine import RayEngine, start_engine
+from lego_core.inference.spec import EngineSpec
 from lego_core.model_config import vocab_size
 from lego_core.rank_fit import gpu_share
 from lego_core.ray_places import Joining, Places, open_ray

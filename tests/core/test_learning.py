@@ -9,8 +9,8 @@ import pytest
 
 from lego_core.batching.advantages import group_advantages
 from lego_core.config import EngineConfig, TrainConfig
-from lego_core.inference.engine import EngineSpec
 from lego_core.inference.ray_engine import start_engine
+from lego_core.inference.spec import EngineSpec
 from lego_core.training.ray_trainer import start_trainer
 from lego_core.training.trainer import TrainerSpec
 from tests.support.engine_samples import as_sample, request

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from lego_core.config import EngineConfig
-from lego_core.inference.engine import EngineSpec, VllmEngine
+from lego_core.inference.engine import VllmEngine
+from lego_core.inference.spec import EngineSpec
 from lego_core.inference.torch_engine import TorchEngine
 from lego_core.training.model import load_policy
 from lego_core.training.routing_replay import install_replay, replaying
@@ -108,7 +109,7 @@ async def test_an_engine_without_the_routes_that_were_asked_for_does_not_start(
     monkeypatch: pytest.MonkeyPatch, model_dir: Path
 ) -> None:
     """THUDM/slime#1909, radixark/miles#407: replay was on and the routes never arrived."""
-    monkeypatch.setattr("lego_core.inference.engine._build", lambda spec: RoutelessLlm())
+    monkeypatch.setattr("lego_core.inference.engine.build_llm", lambda spec: RoutelessLlm())
     engine = VllmEngine(
         EngineSpec(model_dir=model_dir, config=EngineConfig(dtype="float32", max_model_len=4096))
     )

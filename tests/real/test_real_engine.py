@@ -20,8 +20,8 @@ import pytest_asyncio
 
 from lego_core.batching.samples import make_batch
 from lego_core.config import EngineConfig, TrainConfig
-from lego_core.inference.engine import EngineSpec
 from lego_core.inference.ray_engine import RayEngine, start_engine
+from lego_core.inference.spec import EngineSpec
 from lego_core.training.trainer import Trainer, TrainerSpec
 from lego_core.types import RolloutGroup
 from lego_harness.adapters.install import CLAUDE_CODE, CODEX, MINI_SWE, OPENCODE, OPENHANDS, Harness, install

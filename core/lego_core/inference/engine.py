@@ -7,8 +7,8 @@ A publish cuts the calls in flight; each goes on under the new weights where it 
 
 Invariant: every token of a `Generation` carries the policy version that sampled it, and its routes
 have one row per input position asked for. At `start` the canary has proved that this engine
-computes what was pushed. Runs inside a Ray actor (`ray_engine.py`), which sets `environment`
-before vllm is imported; knows nothing of Ray, text or rewards.
+computes what was pushed. How vLLM is asked stands in `vllm_calls.py`. Runs inside a Ray actor
+(`ray_engine.py`); knows nothing of Ray, text or rewards.
 """
 
 from __future__ import annotations
@@ -21,50 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from lego_core.config import EngineConfig
 from lego_core.inference.busy import BusyClock
 from lego_core.inference.canary import check_engine
 from lego_core.inference.partial import joined, remaining
-from lego_core.inference.weight_sync import BACKEND, open_transfer, push_weights
-from lego_core.model_config import read_config
+from lego_core.inference.spec import EngineSpec
+from lego_core.inference.vllm_calls import as_generation, build_llm, sampling_params
+from lego_core.inference.weight_sync import open_transfer, push_weights
 from lego_harness.errors import EngineError
-from lego_harness.types import GenerateRequest, Generation, Routes, routes_dtype
+from lego_harness.types import GenerateRequest, Generation
 
 _LOOK_EVERY_S = 1.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EngineSpec:
-    """What to serve; plain values, so that it travels."""
-
-    model_dir: Path
-    config: EngineConfig
-    routes: bool = True
-    """Return routed experts; needs a sparse model."""
-    num_threads: int = 1
-    worker_extension: str = "lego_core.inference.vllm_worker.WorkerExtension"
-    """Where vLLM's worker finds the weight-transfer backend."""
-
-
-def environment(num_threads: int = 1) -> dict[str, str]:
-    """Variables that must stand before vllm is imported.
-
-    Pinned or many threads collapse under a busy neighbour; compilation costs 20 s on the first
-    request and buys nothing at this size.
-    """
-    return {
-        "OMP_NUM_THREADS": str(num_threads),
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # else vLLM turns "uni" into one more process on a CPU
-        "TORCH_COMPILE_DISABLE": "1",
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "VLLM_LOGGING_LEVEL": "ERROR",
-        "TOKENIZERS_PARALLELISM": "false",
-    }
 
 
 @dataclass(slots=True)
@@ -97,7 +63,7 @@ class VllmEngine:
     async def start(self) -> None:
         """Load the model and prove it with the canary; raises EngineError. Takes about 30 s."""
         try:
-            self._llm = _build(self._spec)
+            self._llm = build_llm(self._spec)
             await self._unless_it_dies(open_transfer(self._llm))
         except Exception as error:
             raise EngineError(f"vLLM could not serve {self._spec.model_dir}: {_one_line(error)}") from error
@@ -125,7 +91,7 @@ class VllmEngine:
 
     async def _segment(self, request: GenerateRequest, call: _Call) -> tuple[Generation | None, bool]:
         """What one version sampled of a call, None where that is nothing, and whether a publish cut it."""
-        params = _sampling_params(request, self._spec)
+        params = sampling_params(request, self._spec)
         async with self._door:
             self._require_usable(f"call {request.request_id}")
             if call.is_aborted:  # while it waited
@@ -141,7 +107,7 @@ class VllmEngine:
         is_cut = output.finish_reason == "abort" and publish != self._num_publishes
         if output.finish_reason == "abort" and not output.token_ids:
             return None, is_cut
-        return _generation(request, output, version, self._num_experts()), is_cut
+        return as_generation(request, output, version, self._num_experts()), is_cut
 
     async def _last_output(self, stream: Any, name: str) -> Any:
         """Its time is the segment's alone: what a call waited at the door is not in it."""
@@ -237,95 +203,6 @@ class VllmEngine:
             raise
         except Exception as error:  # everything vLLM raises means: no generation
             raise EngineError(f"{what} failed in vLLM: {_one_line(error)}") from error
-
-
-def _build(spec: EngineSpec) -> Any:
-    from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.platforms import current_platform
-    from vllm.v1.engine.async_llm import AsyncLLM
-
-    on_cpu = current_platform.is_cpu()
-    args = AsyncEngineArgs(
-        model=str(spec.model_dir),
-        skip_tokenizer_init=True,
-        dtype=spec.config.dtype,
-        max_model_len=spec.config.max_model_len,
-        max_num_seqs=spec.config.max_num_seqs,
-        kv_cache_memory_bytes=int(spec.config.kv_cache_gb * 2**30),
-        enforce_eager=on_cpu,
-        # A seeded request whose prefill is split kills vLLM's CPU worker (its generators cannot be
-        # rewound), so there every prompt fits one batch.
-        enable_chunked_prefill=not on_cpu,
-        max_num_batched_tokens=max(spec.config.max_model_len, 4096) if on_cpu else None,
-        distributed_executor_backend="uni",
-        # To cache the state of layers with a recurrent one, vLLM has to split prefills.
-        enable_prefix_caching=not (on_cpu and _is_hybrid(spec.model_dir)),
-        enable_return_routed_experts=spec.routes,
-        logprobs_mode="processed_logprobs",
-        generation_config="vllm",
-        worker_extension_cls=spec.worker_extension,
-        weight_transfer_config={"backend": BACKEND},  # type: ignore[arg-type]
-        disable_log_stats=True,
-    )
-    return AsyncLLM.from_engine_args(args)
-
-
-def _is_hybrid(model_dir: Path) -> bool:
-    return "linear_attention" in read_config(model_dir).get("layer_types", ())
-
-
-def _sampling_params(request: GenerateRequest, spec: EngineSpec) -> Any:
-    from vllm import SamplingParams
-    from vllm.sampling_params import RequestOutputKind
-
-    room = spec.config.max_model_len - len(request.context_ids)
-    if room < 1:
-        raise EngineError(
-            f"call {request.request_id} has {len(request.context_ids)} context ids, expected fewer than "
-            f"engine.max_model_len = {spec.config.max_model_len}"
-        )
-    sampling = request.sampling
-    return SamplingParams(
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        top_k=max(sampling.top_k, 0),
-        max_tokens=min(sampling.max_tokens, room),
-        seed=sampling.seed,
-        stop_token_ids=list(request.stop_ids),
-        ignore_eos=True,  # stop_ids is the whole truth: a checkpoint's own list does not add to it
-        logprobs=0,
-        detokenize=False,
-        output_kind=RequestOutputKind.FINAL_ONLY,
-        routed_experts_prompt_start=request.routes_from,
-    )
-
-
-def _generation(request: GenerateRequest, output: Any, version: int, num_experts: int) -> Generation:
-    ids = np.asarray(output.token_ids, np.int32)
-    if output.finish_reason not in ("stop", "length", "abort") or len(ids) == 0:
-        raise EngineError(
-            f"call {request.request_id} ended as {output.finish_reason!r} with {len(ids)} ids, "
-            "expected stop, length or abort and at least one id"
-        )
-    logprobs = [entry[int(i)].logprob for entry, i in zip(output.logprobs, ids, strict=True)]
-    return Generation(
-        ids=ids,
-        logprobs=np.asarray(logprobs, np.float32),
-        routes=_routes(request, output, len(ids), num_experts) if num_experts else None,
-        finish_reason=output.finish_reason,
-        policy_version=version,
-    )
-
-
-def _routes(request: GenerateRequest, output: Any, num_sampled: int, num_experts: int) -> Routes:
-    expected = len(request.context_ids) + num_sampled - 1 - request.routes_from
-    routes = output.routed_experts
-    if routes is None or routes.ndim != 3 or len(routes) != expected:
-        got = "none" if routes is None else f"shape {routes.shape}"
-        raise EngineError(
-            f"call {request.request_id} returned routes of {got}, expected [{expected}, layers, k]"
-        )
-    return routes.astype(routes_dtype(num_experts))
 
 
 def _one_line(error: BaseException) -> str:

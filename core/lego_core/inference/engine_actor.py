@@ -17,8 +17,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from lego_core.inference.engine import EngineSpec
 from lego_core.inference.kept_weights import KeptWeights
+from lego_core.inference.spec import EngineSpec
 from lego_harness.errors import EngineError, EngineUnavailable
 from lego_harness.types import GenerateRequest, Generation
 

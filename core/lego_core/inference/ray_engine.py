@@ -22,9 +22,11 @@ from typing import Any, TypeVar
 import ray
 from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError, RayError, RayTaskError
 
-from lego_core.inference.engine import EngineSpec, VllmEngine, environment
+from lego_core.inference.engine import VllmEngine
 from lego_core.inference.engine_actor import EngineActor
+from lego_core.inference.spec import EngineSpec
 from lego_core.inference.torch_engine import TorchEngine
+from lego_core.inference.vllm_calls import environment
 from lego_harness.errors import EngineError, EngineUnavailable
 from lego_harness.types import GenerateRequest, Generation
 

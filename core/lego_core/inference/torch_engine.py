@@ -18,13 +18,12 @@ import numpy as np
 
 from lego_core.inference.busy import BusyClock
 from lego_core.inference.canary import check_engine
+from lego_core.inference.spec import EngineSpec
 from lego_harness.errors import EngineError
 from lego_harness.types import GenerateRequest, Generation, Sampling, routes_dtype
 
 if TYPE_CHECKING:
     import torch
-
-    from lego_core.inference.engine import EngineSpec
 
 
 @dataclass(slots=True)

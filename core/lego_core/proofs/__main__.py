@@ -11,7 +11,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,7 +19,11 @@ from lego_core.config import Recipe, parse_recipe
 from lego_core.inference.choose import pick_engine
 from lego_core.inputs import prepare_model
 from lego_core.proofs.told import Told
+from lego_core.types import Sample
 from lego_harness.errors import EngineError, LegoError
+
+Tell = Callable[[Told], None]
+"""Writes down a proof as soon as it is known."""
 
 
 def main() -> int:
@@ -43,12 +47,12 @@ def main() -> int:
     return 0
 
 
-async def _prove(recipe: Recipe, scratch: Path, tell) -> None:  # type: ignore[no-untyped-def]
+async def _prove(recipe: Recipe, scratch: Path, tell: Tell) -> None:
     model_dir = await prepare_model(recipe)
     (scratch / "model_dir").write_text(str(model_dir))
     kind, reason = pick_engine()
     if kind == "vllm":
-        from lego_core.inference.engine import environment
+        from lego_core.inference.vllm_calls import environment
 
         os.environ.update(environment())
     samples = await _engine(recipe, model_dir, kind, reason, tell)
@@ -56,9 +60,10 @@ async def _prove(recipe: Recipe, scratch: Path, tell) -> None:  # type: ignore[n
         await asyncio.to_thread(_trainer, recipe, model_dir, samples, scratch, tell)
 
 
-async def _engine(recipe: Recipe, model_dir: Path, kind: str, reason: str, tell):  # type: ignore[no-untyped-def]
+async def _engine(recipe: Recipe, model_dir: Path, kind: str, reason: str, tell: Tell) -> list[Sample]:
     from lego_core.inference.call_sample import as_sample
-    from lego_core.inference.engine import EngineSpec, VllmEngine
+    from lego_core.inference.engine import VllmEngine
+    from lego_core.inference.spec import EngineSpec
     from lego_core.inference.torch_engine import TorchEngine
     from lego_core.proofs.engine import ask, failed_start, prove_answers
 
@@ -80,7 +85,7 @@ async def _engine(recipe: Recipe, model_dir: Path, kind: str, reason: str, tell)
     return [as_sample(call, reply, advantage=1.0) for call, reply in zip(calls, replies, strict=True)]
 
 
-def _trainer(recipe: Recipe, model_dir: Path, samples: Sequence, scratch: Path, tell) -> None:  # type: ignore[no-untyped-def,type-arg]
+def _trainer(recipe: Recipe, model_dir: Path, samples: Sequence[Sample], scratch: Path, tell: Tell) -> None:
     from lego_core.proofs.trainer import measure, prove_agreement, prove_checkpoint, prove_routes
     from lego_core.training.trainer import TrainerSpec
 

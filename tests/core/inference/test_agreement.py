@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from lego_core.config import EngineConfig, TrainConfig
-from lego_core.inference.engine import EngineSpec
 from lego_core.inference.ray_engine import start_engine
+from lego_core.inference.spec import EngineSpec
 from lego_core.training.trainer import Trainer, TrainerSpec
 from tests.support.engine_samples import request, sample_many
 from tests.support.tiny_model import build_random_model

@@ -15,8 +15,8 @@ import pytest_asyncio
 
 from lego_core.config import EngineConfig, TrainConfig
 from lego_core.inference.canary import perturbed_copy, reference_logprobs
-from lego_core.inference.engine import EngineSpec
 from lego_core.inference.ray_engine import start_engine
+from lego_core.inference.spec import EngineSpec
 from lego_core.training.trainer import Trainer, TrainerSpec
 from lego_harness.errors import EngineError
 from lego_harness.types import token_versions

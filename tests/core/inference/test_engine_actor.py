@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 
 from lego_core.config import EngineConfig
 from lego_core.inference.canary import perturbed_copy
-from lego_core.inference.engine import EngineSpec
 from lego_core.inference.engine_actor import EngineActor
+from lego_core.inference.spec import EngineSpec
 from lego_core.inference.torch_engine import TorchEngine
 from lego_core.weight_files import ChangesWriter, write_weights
 from lego_harness.errors import EngineUnavailable
@@ -24,7 +24,7 @@ RESTARTED = """
 import asyncio, sys
 from pathlib import Path
 from lego_core.config import EngineConfig
-from lego_core.inference.engine import EngineSpec
+from lego_core.inference.spec import EngineSpec
 from lego_core.inference.engine_actor import EngineActor
 from lego_core.inference.torch_engine import TorchEngine
 from lego_harness.errors import EngineUnavailable

@@ -13,8 +13,8 @@ import pytest
 
 from lego_core.config import EngineConfig
 from lego_core.inference.canary import FP32_TOLERANCE, perturbed_copy
-from lego_core.inference.engine import EngineSpec
 from lego_core.inference.ray_engine import start_engine
+from lego_core.inference.spec import EngineSpec
 from lego_harness.proxy.patience import PatientEngine
 from tests.support.engine_samples import request
 from tests.support.tiny_model import build_random_model

@@ -15,8 +15,9 @@ import pytest
 
 from lego_core.config import EngineConfig
 from lego_core.inference import engine as engine_module
-from lego_core.inference.engine import EngineSpec, VllmEngine
+from lego_core.inference.engine import VllmEngine
 from lego_core.inference.ray_engine import RayEngine
+from lego_core.inference.spec import EngineSpec
 from lego_core.simulation import virtual_time
 from lego_harness.errors import EngineError
 from tests.support.engine_samples import request
@@ -89,7 +90,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> VllmEngine:
     async def inline(work: Any, *arguments: Any) -> Any:
         return work(*arguments)
 
-    monkeypatch.setattr(engine_module, "_sampling_params", lambda *_: None)
+    monkeypatch.setattr(engine_module, "sampling_params", lambda *_: None)
     monkeypatch.setattr(engine_module, "push_weights", push)
     monkeypatch.setattr(asyncio, "to_thread", inline)
     config = EngineConfig(timeout_s=TIMEOUT_S)

@@ -16,8 +16,8 @@ import torch
 from safetensors.torch import load_file
 
 from lego_core.config import EngineConfig, TrainConfig
-from lego_core.inference.engine import EngineSpec
 from lego_core.inference.ray_engine import start_engine
+from lego_core.inference.spec import EngineSpec
 from lego_core.training.trainer import Trainer, TrainerSpec
 from lego_core.weight_files import ChangesWriter, write_weights
 from tests.support.engine_samples import request, sample_many

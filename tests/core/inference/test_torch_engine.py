@@ -12,7 +12,7 @@ import torch
 
 from lego_core.config import EngineConfig, TrainConfig
 from lego_core.inference.canary import check_engine, perturbed_copy
-from lego_core.inference.engine import EngineSpec
+from lego_core.inference.spec import EngineSpec
 from lego_core.inference.torch_engine import TorchEngine, processed_logprobs
 from lego_core.training.trainer import Trainer, TrainerSpec
 from lego_harness.errors import EngineError, UsageError

@@ -12,7 +12,7 @@ import pytest
 
 from lego_core.config import EngineConfig, TrainConfig
 from lego_core.inference.call_sample import as_sample
-from lego_core.inference.engine import EngineSpec
+from lego_core.inference.spec import EngineSpec
 from lego_core.inference.torch_engine import TorchEngine
 from lego_core.proofs import trainer as proofs
 from lego_core.proofs.engine import ask, failed_start, prove_answers
