@@ -241,8 +241,8 @@ def _run(arguments: list[str], detach: bool) -> int:
         from lego_control.supervisor import train as run_core
 
         return run_core(arguments, _console())
-    from lego_control.control import myself
     from lego_control.detached import start
+    from lego_core.store.mailbox import myself
 
     run = start(arguments, who=myself(), via="cli", why="lego train --detach")
     click.echo(f"{run} runs, detached\n  lego show {run}\n  lego stop {run} --why '…'")

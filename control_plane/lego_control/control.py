@@ -7,7 +7,6 @@ signal goes to the process that holds this run's lock, and to no other.
 
 from __future__ import annotations
 
-import getpass
 import os
 import signal
 import socket
@@ -18,18 +17,14 @@ from lego_control.failures import Refusal
 from lego_control.fence import line
 from lego_control.run import Run
 from lego_core.changes import change
-from lego_core.store.mailbox import Asked, Request, post
+from lego_core.store.mailbox import Asked, Request, myself, post
 
 MAX_WHY = 500
 
 
-def myself(client: str = "") -> str:
-    """`user@host`, and the client that speaks for it."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a user without a name
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}" + (f" ({line(client, 60)})" if client else "")
+def through(client: str) -> str:
+    """Who asks: this user, and the client that speaks for them."""
+    return f"{myself()} ({line(client, 60)})" if client else myself()
 
 
 def ask(run: Run, asked: Asked, *, who: str, via: str, why: str) -> Request:

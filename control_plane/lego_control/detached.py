@@ -17,11 +17,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from lego_control.control import myself
 from lego_control.spawn import has_ended, spawn
 from lego_control.supervisor import CORE, RUN_LINE, refuse_without_core
 from lego_core.leftovers import end_leftovers
-from lego_core.store.mailbox import Asked, post
+from lego_core.store.mailbox import Asked, myself, post
 from lego_harness.errors import InfrastructureError
 from lego_harness.text import one_line
 

@@ -80,7 +80,8 @@ def _audit(path: Path, for_programs: bool) -> int:
 )
 def stop(run: Path, why: str, now: bool) -> int:
     """Ask RUN to stop behind its current step, with a checkpoint."""
-    from lego_control.control import myself, stop_now
+    from lego_control.control import stop_now
+    from lego_core.store.mailbox import myself
 
     found = _open(run)
     if now:
@@ -105,8 +106,9 @@ def pause(run: Path, why: str) -> int:
 def resume(run: Path, why: str, overrides: tuple[str, ...]) -> int:
     """Let a paused RUN go on; start one again that has ended, detached, where --set may change how its next updates are
     made."""
-    from lego_control.control import changes_for, myself
+    from lego_control.control import changes_for
     from lego_control.detached import start
+    from lego_core.store.mailbox import myself
 
     found = _open(run)
     flags = changes_for(found, overrides)
@@ -134,8 +136,8 @@ def _open(path: Path) -> Run:
 
 
 def _ask(path: Path, asked: str, why: str, told: str) -> int:
-    from lego_control.control import ask, myself
-    from lego_core.store.mailbox import Asked
+    from lego_control.control import ask
+    from lego_core.store.mailbox import Asked, myself
 
     run = _open(path)
     request = ask(run, Asked(asked), who=myself(), via="cli", why=why)

@@ -6,10 +6,7 @@ record of who asked.
 
 from __future__ import annotations
 
-import getpass
-import socket
-
-from lego_core.store.mailbox import Asked, post
+from lego_core.store.mailbox import Asked, myself, post
 from lego_harness.errors import InfrastructureError
 from lego_tui.feed.run import RunFeed
 
@@ -23,11 +20,3 @@ def request_stop(run: RunFeed) -> str:
     except InfrastructureError as error:
         return str(error)
     return f"{run.name} was asked to stop: it does so behind the checkpoint of its step"
-
-
-def myself() -> str:
-    """`user@host`."""
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (OSError, KeyError):
-        return f"?@{socket.gethostname()}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lego_core.store.labels import LABELS, add_label, label_now
+from lego_core.store.mailbox import myself
 from lego_harness.errors import InfrastructureError
-from lego_tui.control import myself
 from lego_tui.feed.index import Entry
 from lego_tui.feed.run import RunFeed
 from lego_tui.safe import one_line

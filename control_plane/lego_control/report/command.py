@@ -132,8 +132,8 @@ def _queue(root: Path, limit: int, for_programs: bool) -> int:
 
 
 def _label(root: Path, rollout: str, label: str, exclude: bool, note: str) -> int:
-    from lego_control.control import myself
     from lego_core.store.labels import add_label, label_now
+    from lego_core.store.mailbox import myself
     from lego_tui.feed.run import RunFeed
 
     feed = RunFeed(root)

@@ -77,7 +77,7 @@ def run_control(
     found = runs.get(run)
     if typed != run:
         return _declined(found)
-    told = {"who": control.myself(client), "via": "mcp", "why": reason}
+    told = {"who": control.through(client), "via": "mcp", "why": reason}
     flags = control.changes_for(found, overrides)
     if asked is Asked.RESUME and not found.is_running():
         start(["--resume", str(found.layout.root), *flags], **told)
@@ -108,7 +108,11 @@ def watch_set(runs: Runs, run: str, action: str, typed: str | None, *, client: s
         _require_known(found)
         holds = parse_policy(holds.model_dump() | {"action": action}, source="watch_set")
         request = set_policy(
-            found.layout.root, holds, who=control.myself(client), via="mcp", why=line(reason, control.MAX_WHY)
+            found.layout.root,
+            holds,
+            who=control.through(client),
+            via="mcp",
+            why=line(reason, control.MAX_WHY),
         )
     tested = backtest(make_run_series(found), holds)
     return Watch(
@@ -161,7 +165,7 @@ def run_start(
     flags = [part for override in overrides for part in ("--set", override)]
     run = start(
         ["--recipe", str(path), *flags],
-        who=control.myself(client),
+        who=control.through(client),
         via="mcp",
         why=line(reason, control.MAX_WHY),
     )
@@ -192,7 +196,7 @@ def recipe_below(folder: Path, recipe: str) -> Path:
 def run_note(runs: Runs, run: str, text: str, *, client: str) -> Control:
     """Anybody may add to the record; it is never shown where it could be obeyed."""
     found = runs.get(run)
-    request = control.ask(found, Asked.NOTE, who=control.myself(client), via="mcp", why=text)
+    request = control.ask(found, Asked.NOTE, who=control.through(client), via="mcp", why=text)
     return Control(
         run=run,
         state="noted",

@@ -12,8 +12,11 @@ no policy and stops nothing itself.
 
 from __future__ import annotations
 
+import getpass
+import os
 import re
 import secrets
+import socket
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -71,6 +74,15 @@ class Request:
     """`cli`, `mcp`, `tui`, `supervisor`."""
     why: str
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def myself() -> str:
+    """The `who` of a request that this process makes: `user@host`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
 
 
 def post(
