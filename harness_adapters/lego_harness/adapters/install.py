@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from lego_harness.adapters.pythons import UNPACKED, find_python312, unpack_python
+from lego_harness.cache import cache_folder
 from lego_harness.errors import LegoError, SetupError
 from lego_harness.text import one_line
 
@@ -94,8 +95,7 @@ def reported_version(argv: Sequence[str], harness: Harness, env: Mapping[str, st
 
 
 def _root() -> Path:
-    cache = os.environ.get("LEGO_CACHE") or Path.home() / ".cache" / "lego-rl"
-    return Path(cache) / "harnesses"
+    return cache_folder() / "harnesses"
 
 
 @contextmanager
