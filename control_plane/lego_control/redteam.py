@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -147,7 +148,5 @@ def _row(row: Row) -> str:
 
 
 def _summary(done: Sequence[Attempt]) -> str:
-    counts: dict[str, int] = {}
-    for attempt in done:
-        counts[attempt.result.value] = counts.get(attempt.result.value, 0) + 1
+    counts = Counter(attempt.result.value for attempt in done)
     return f"{len(done)} attempts: " + ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))

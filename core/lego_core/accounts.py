@@ -106,9 +106,5 @@ def is_solved(trajectory: Trajectory) -> bool:
     return trajectory.grade is not None and trajectory.grade.reward >= 1.0
 
 
-def count(reasons: Iterable[str]) -> dict[str, int]:
-    return dict(Counter(reasons))
-
-
 def _idle(busy_s: float, total_s: float) -> float | None:
     return min(max(1 - busy_s / total_s, 0.0), 1.0) if total_s > 0 else None

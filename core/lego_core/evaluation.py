@@ -11,13 +11,14 @@ is committed. Trains nothing; recorded once per step.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
-from lego_core.accounts import count, is_solved
+from lego_core.accounts import is_solved
 from lego_core.boundary import LOOK_EVERY_S
 from lego_core.config import Recipe
 from lego_core.pass_rates import pass_rates
@@ -115,7 +116,7 @@ class Evaluator:
             policy_version=step,
             solve_rate=sum(is_solved(t) for t in graded) / len(graded),
             n=len(graded),
-            failed=count(t.stop_reason.value for t in done if t.grade is None),
+            failed=dict(Counter(t.stop_reason.value for t in done if t.grade is None)),
             temperature=self.recipe.eval.temperature,
             seconds=seconds,
             rates=pass_rates(solved, self.recipe.eval.num_samples),

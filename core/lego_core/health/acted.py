@@ -6,7 +6,8 @@ made where they are shown. Holds numbers only, never what was said.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -29,7 +30,7 @@ def count_acts(trajectories: Sequence[Trajectory]) -> Acted:
         malformed=sum(bad for _, bad in said),
         silent=sum(bool(t.turns) and not good for t, (good, _) in zip(trajectories, said, strict=True)),
         dominated=sum(is_dominated(t) for t in trajectories),
-        stop_reasons=_tally(t.stop_reason.value for t in trajectories),
+        stop_reasons=dict(Counter(t.stop_reason.value for t in trajectories)),
         unearned=sum(is_unearned(t) for t in trajectories),
     )
 
@@ -54,10 +55,3 @@ def _calls(trajectory: Trajectory) -> tuple[int, int]:
     replies = [message for message in trajectory.messages if message.get("role") == "assistant"]
     good = sum(len(message.get("tool_calls") or ()) for message in replies)
     return good, sum(CALL_OPEN in str(message.get("content", "")) for message in replies)
-
-
-def _tally(names: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    return counts
