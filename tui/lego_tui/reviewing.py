@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lego_core.health.rolling import MAD_TO_SD
 from lego_core.store.labels import Label
 from lego_tui.audit import Finding
 from lego_tui.feed.details import Reading
@@ -104,7 +105,7 @@ def _odd_lengths(some: Sequence[Looked]) -> set[str]:
         return set()
     logs = np.array([value for _, value in known])
     middle = float(np.median(logs))
-    spread = max(1.4826 * float(np.median(np.abs(logs - middle))), 0.1)
+    spread = max(MAD_TO_SD * float(np.median(np.abs(logs - middle))), 0.1)
     return {name for name, value in known if abs(value - middle) > OUTLIER * spread}
 
 

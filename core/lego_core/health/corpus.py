@@ -11,11 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lego_core.health.rolling import Floats
 from lego_core.health.series import Series, as_column
 
-Floats = NDArray[np.float64]
 Curve = Callable[[Floats], Floats]
 """Steps `[n]` from 0 → level in [0, 1]."""
 SHARES = {"truncated", "malformed", "silent", "dominated", "ungraded"}

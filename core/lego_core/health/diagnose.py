@@ -17,7 +17,8 @@ from lego_core.health.drop import robust_drop
 from lego_core.health.evidence import table8
 from lego_core.health.findings import Diagnosis, Finding, Layer, Verdict
 from lego_core.health.hypotheses import explain
-from lego_core.health.series import COLUMNS, Floats, Series
+from lego_core.health.rolling import Floats
+from lego_core.health.series import COLUMNS, Series
 from lego_core.health.signs import RECENT, Sign
 
 RESUME_STEPS = 2

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from lego_core.health.findings import Evidence
-from lego_core.health.rolling import slope_t
-from lego_core.health.series import Floats, Series
+from lego_core.health.rolling import Floats, slope_t
+from lego_core.health.series import Series
 
 STEPS = 5
 ROWS = (

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 MAD_TO_SD = 1.4826
 """Standard deviation of a Gaussian over its median absolute deviation."""
+LEVEL_HALF = 4
+"""A slow level is the median of a value and so many neighbours on each side."""
 MAX_PHI = 0.8
 """A stronger measured autocorrelation is a trend, not noise."""
 
@@ -40,7 +42,7 @@ def noise_of(values: Floats) -> tuple[float, float]:
     The level is a running median, so that neither a trend nor a step in it counts as noise. Of the robust and
     the plain standard deviation the larger: where most steps earn nothing, the robust one sees no noise at all.
     """
-    rest = values - _level(values)
+    rest = values - centred_median(values, LEVEL_HALF)
     sd = max(MAD_TO_SD * float(np.median(np.abs(rest - np.median(rest)))), float(rest.std()))
     if len(rest) < 4 or not rest.any():
         return sd, 0.0
@@ -82,7 +84,3 @@ def effective_slope_t(values: Floats) -> float | None:
     phi = float((rest[1:] * rest[:-1]).sum()) / total if total else 0.0
     phi = min(max(phi + (1 + 3 * phi) / len(values), 0.0), 0.95)  # Kendall's correction of the bias
     return t * math.sqrt((1 - phi) / (1 + phi))
-
-
-def _level(values: Floats) -> Floats:
-    return centred_median(values, 4)

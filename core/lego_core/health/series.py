@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lego_core.config import Metric
+from lego_core.health.rolling import Floats
 from lego_core.types import StepRecord
 
 if TYPE_CHECKING:
     from lego_core.store import RunReader
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 

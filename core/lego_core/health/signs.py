@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lego_core.health.rolling import Floats, effective_slope_t, noise_of
+from lego_core.health.rolling import MAD_TO_SD, Floats, effective_slope_t, noise_of
 
 RECENT = 5
 FIRST = 10
@@ -110,7 +110,7 @@ def spike(values: Floats) -> Sign | None:
         return None
     logs = np.log(values[index])
     past = logs[-PAST - 1 : -1]
-    spread = max(1.4826 * float(np.median(np.abs(past - np.median(past)))), 0.25)
+    spread = max(MAD_TO_SD * float(np.median(np.abs(past - np.median(past)))), 0.25)
     limit = float(np.median(past)) + SPIKE * spread
     if logs[-1] <= limit:
         return None
