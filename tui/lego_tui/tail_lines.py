@@ -50,7 +50,7 @@ def news(
     run: RunFeed, *, last: int | None, follow: bool, wait: Callable[[float], None] = time.sleep
 ) -> Iterator[News]:
     """What happened in a run (its `last` steps and what belongs to them), then what happens."""
-    _catch_up(run)
+    run.read_all(with_index=False)
     first = 0 if last is None else max(len(run.steps) - last, 0)
     seen, told = _Seen(steps=first), set[str]()
     if last is not None:
@@ -64,7 +64,7 @@ def news(
         if not follow or run.status != "running":
             break
         wait(POLL_S)
-        _catch_up(run)
+        run.read_all(with_index=False)
     yield News(kind="end", fields={"status": run.status, "reason": run.reason, "steps": len(run.steps)})
 
 
@@ -91,12 +91,6 @@ class _Seen:
                 kind="heldout", fields={n: run.heldout.at(step, n) for n in ("step", "solve_rate", "n")}
             )
         self.events, self.steps, self.heldout = total, len(run.steps), len(run.heldout)
-
-
-def _catch_up(run: RunFeed) -> None:
-    run.poll(with_index=False)
-    while run.is_behind:
-        run.poll(with_index=False)
 
 
 def line(item: News, run: RunFeed) -> Text:

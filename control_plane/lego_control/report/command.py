@@ -52,9 +52,7 @@ def compare(runs: tuple[Path, ...], html: Path | None, md: Path | None, for_prog
         raise UsageError(f"lego compare got {len(runs)} runs, expected 2 to {MAX_RUNS}")
     feeds = [RunFeed(_run(root)) for root in runs]
     for feed in feeds:
-        feed.poll()
-        while feed.is_behind:
-            feed.poll()
+        feed.read_all()
     return _tell(" against ".join(feed.name for feed in feeds), parts(feeds), html, md, for_programs)
 
 

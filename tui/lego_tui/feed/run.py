@@ -113,11 +113,11 @@ class RunFeed:
             return True
         return False
 
-    def read_all(self) -> None:
-        """Take everything that is there: for who does not follow."""
-        self.poll()
+    def read_all(self, *, with_index: bool = True) -> None:
+        """Take everything that is there now."""
+        self.poll(with_index=with_index)
         while self.is_behind:
-            self.poll()
+            self.poll(with_index=with_index)
 
     @property
     def newest_step(self) -> int | None:
