@@ -14,7 +14,6 @@ from typing import Any, cast
 
 import numpy as np
 from rich.style import Style
-from rich.text import Text
 
 from lego_tui.audit import audit
 from lego_tui.behaviours.messages import read_call, telling, unpacked
@@ -37,7 +36,6 @@ class Row:
     style: Style
     turn: int = -1
     """Number of the assistant's message it belongs to; −1 before the first."""
-    rich: Text | None = None
 
 
 def conversation(rollout: Rollout, palette: Palette, width: int, *, thinking: bool = True) -> list[Row]:

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from lego_core.health.findings import Finding, number
+from lego_core.health.watchdog import HEARTBEAT
 from lego_tui.health import findings, just_before, level, series_name, verdict, where
 from lego_tui.palette import GLYPHS
 from lego_tui.safe import one_line, wrap
@@ -17,9 +18,7 @@ from lego_tui.screens.page import Page
 from lego_tui.widgets.lines import Lines
 from lego_tui.words import clock, facts
 
-WATCHDOG = "watchdog"
-"""Kind of the event that the run's watchdog leaves behind each step."""
-_QUIET = ("stage", "checkpoint", WATCHDOG)
+_QUIET = ("stage", "checkpoint", HEARTBEAT)
 _LOUD = {
     "failed": "bad",
     "warning": "watch",
@@ -135,7 +134,7 @@ class HealthPage(Page):
             ("", palette.dim, None),
             ("jobs and store", palette.strong, None),
         ]
-        last = next((event for event in reversed(run.events) if event.kind == WATCHDOG), None)
+        last = next((event for event in reversed(run.events) if event.kind == HEARTBEAT), None)
         if last is not None:
             said = {key: one_line(last.fields.get(key, "?"), 40) for key in ("step", "verdict", "action")}
             told = f"watchdog: {said['verdict']} at step {said['step']}, policy {said['action']}"
