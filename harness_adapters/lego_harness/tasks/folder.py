@@ -24,6 +24,9 @@ from lego_harness.tasks.surroundings import EnvironmentTable, NoVariables, read_
 from lego_harness.text import one_line
 from lego_harness.types import Task
 
+UNREAD = frozenset({"__pycache__", ".git"})
+"""Folders that are no part of a workspace or of tests, wherever they lie."""
+
 
 class _Metadata(BaseModel):
     """Free-form in Harbor; these two we read."""
@@ -135,11 +138,10 @@ def is_test_file(path: Path) -> bool:
 
 
 def _files_under(root: Path) -> list[Path]:
-    unread = {"__pycache__", ".git"}
     return [
         path
         for path in sorted(root.rglob("*"))
-        if path.is_file() and not unread.intersection(path.relative_to(root).parts)
+        if path.is_file() and not UNREAD.intersection(path.relative_to(root).parts)
     ]
 
 

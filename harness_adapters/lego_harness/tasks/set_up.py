@@ -13,11 +13,10 @@ from pathlib import Path
 
 from lego_harness.errors import SetupError
 from lego_harness.sandbox.base import MAX_EXPORT_BYTES, MAX_EXPORT_FILES, Phase, Sandbox
+from lego_harness.tasks.folder import UNREAD
 from lego_harness.tasks.history_left import require_no_clones, require_same_history
 from lego_harness.text import one_line
 from lego_harness.types import Task
-
-_UNREAD = {"__pycache__", ".git"}
 
 
 async def set_up(
@@ -37,7 +36,7 @@ async def set_up(
         return None
     left = _bounded(await sandbox.export(), script)
     require_same_history(script, given, left)
-    return {name: content for name, content in left.items() if not _UNREAD.intersection(name.split("/"))}
+    return {name: content for name, content in left.items() if not UNREAD.intersection(name.split("/"))}
 
 
 async def _run(sandbox: Sandbox, task: Task, script: Path) -> None:
