@@ -28,7 +28,7 @@ from lego_control import (
 )
 from lego_control.ci import commands as ci_commands
 from lego_control.export import export
-from lego_control.options import OVERRIDES, SANDBOXES
+from lego_control.options import OVERRIDES, RUNS, SANDBOXES
 from lego_control.plan import plan
 from lego_control.report import command as report_command
 from lego_control.tiny_harness import TINY_HARNESS
@@ -37,7 +37,6 @@ from lego_harness.errors import InfrastructureError, LegoError, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-RUNS_DIR = Path("runs")
 MAX_MESSAGE = 4000
 SEED = click.option("--seed", type=click.IntRange(min=0), help="Seed of the run: tasks, policy, sampling.")
 
@@ -155,7 +154,7 @@ def show(run: Path | None, for_programs: bool) -> int:
     from lego_control.show import as_json, draw
     from lego_core.store import RunReader, newest_run
 
-    reader = RunReader(run or newest_run(RUNS_DIR))
+    reader = RunReader(run or newest_run(RUNS))
     reader.info()
     if for_programs:
         click.echo(as_json(reader))

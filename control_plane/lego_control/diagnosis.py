@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from lego_control.ci.outcome import Exit
+from lego_control.options import RUNS
 from lego_core.health.findings import Diagnosis, Verdict, number
 from lego_core.health.of_run import diagnose_run
 from lego_core.store import RunReader, newest_run
@@ -17,7 +18,6 @@ from lego_core.store.json_records import to_json
 from lego_harness.errors import UsageError
 
 GLYPHS = {Verdict.HEALTHY: "✓", Verdict.WATCH: "▲", Verdict.COLLAPSED: "✖", Verdict.UNKNOWN: "?"}
-RUNS_DIR = Path("runs")
 
 
 def tell(
@@ -30,7 +30,7 @@ def tell(
     assist_tokens: int,
 ) -> int:
     """Diagnose and print; the exit code. A collapse is an answer, not a failure: pipelines ask `lego check`."""
-    reader = RunReader(run or newest_run(RUNS_DIR))
+    reader = RunReader(run or newest_run(RUNS))
     diagnosis = diagnose_run(reader, as_of_step=step)
     if step is not None and diagnosis.as_of_step < step:
         raise UsageError(f"--step {step}: {reader.layout.root} has come to step {diagnosis.as_of_step}")

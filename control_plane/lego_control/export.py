@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from lego_control.options import RUNS
 from lego_harness.errors import UsageError
 
 FORMATS = click.Choice(["model", "atif", "jsonl", "parquet", "otel"])
@@ -40,7 +41,7 @@ def export(
     Without RUN the newest in ./runs."""
     from lego_core.store import newest_run
 
-    found = run or newest_run(Path("runs"))
+    found = run or newest_run(RUNS)
     if kind == "model":
         if steps or ids or no_tokens:
             raise UsageError("--steps, --id and --no-tokens choose trajectories; give --format atif, too")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lego_control.options import OVERRIDES
+from lego_control.options import OVERRIDES, RUNS_DIR
 
 if TYPE_CHECKING:
     from lego_control.run import Run
@@ -20,9 +20,7 @@ WHY = click.option("--why", default="", help="Kept in the audit log, with who an
 
 
 @click.command("runs")
-@click.option(
-    "--runs-dir", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder."
-)
+@RUNS_DIR
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object.")
 @click.option(
     "--audit", type=click.Path(path_type=Path), metavar="RUN", help="Who asked what of RUN, and why."

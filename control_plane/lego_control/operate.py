@@ -9,15 +9,8 @@ from pathlib import Path
 
 import click
 
+from lego_control.options import RUNS_DIR
 from lego_harness.errors import UsageError
-
-RUNS_DIR = click.option(
-    "--runs-dir",
-    type=click.Path(path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    help="Folder with the runs.",
-)
 
 
 @click.command()

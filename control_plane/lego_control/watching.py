@@ -15,10 +15,10 @@ from pathlib import Path
 import click
 
 from lego_control.finite import finite
+from lego_control.options import RUNS
 from lego_harness.errors import UsageError
 
 THEMES = click.Choice(["lego-dark", "lego-light", "lego-contrast", "lego-okabe"])
-RUNS_DIR = Path("runs")
 JSON = click.option("--json", "for_programs", is_flag=True, help="One JSON object a line.")
 
 
@@ -41,7 +41,7 @@ JSON = click.option("--json", "for_programs", is_flag=True, help="One JSON objec
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of --web.  [default: any]")
 def watch(path: Path | None, allow_control: bool, ascii_only: bool, theme: str, web: bool, port: int) -> int:
     """Watch the runs in PATH (a folder of runs, or one run) in the terminal. Without PATH those in ./runs."""
-    root = _existing(path or RUNS_DIR)
+    root = _existing(path or RUNS)
     if web:
         if allow_control:
             raise UsageError("--web only looks: --allow-control goes with the terminal")
@@ -77,7 +77,7 @@ def tail(run: Path | None, last: int | None, no_follow: bool, for_programs: bool
     from lego_tui.feed.run import RunFeed
     from lego_tui.tail_lines import line, news
 
-    root = _existing(run or newest_run(RUNS_DIR))
+    root = _existing(run or newest_run(RUNS))
     if not (root / "run.json").exists():
         raise UsageError(f"{root} is no run: it has no run.json; expected a folder made by lego train")
     feed, console = RunFeed(root), Console(highlight=False)
@@ -106,7 +106,7 @@ def top(path: Path | None, once: bool, for_programs: bool) -> int:
     from lego_tui.progress import can_redraw
     from lego_tui.top import catch_up, table
 
-    fleet, console = Fleet(_existing(path or RUNS_DIR)), Console()
+    fleet, console = Fleet(_existing(path or RUNS)), Console()
     catch_up(fleet)
     if for_programs:
         for run in fleet.runs.values():

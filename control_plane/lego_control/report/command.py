@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from lego_control.options import RUNS
 from lego_harness.errors import UsageError
 from lego_harness.output import writing
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from lego_control.report.parts import Part
 
 MAX_RUNS = 8
-RUNS_DIR = Path("runs")
 FILE = click.Path(path_type=Path)
 
 
@@ -32,7 +32,7 @@ def report(run: Path | None, html: Path | None, md: Path | None, only: str | Non
     from lego_control.report.source import Source
     from lego_core.store import newest_run
 
-    root = _run(run or newest_run(RUNS_DIR))
+    root = _run(run or newest_run(RUNS))
     wanted = [name.strip() for name in (only or "").split(",") if name.strip()]
     source = Source(root)
     return _tell(f"{source.feed.name}: {source.feed.status}", make(source, wanted), html, md, for_programs)

@@ -21,6 +21,7 @@ import click
 from lego_control.ci.outcome import Exit, Outcome, Report, Status
 from lego_control.ci.publish import Outputs, outputs, publish
 from lego_control.ending import run_to_its_end
+from lego_control.options import OVERRIDES
 from lego_control.validate.base import PROFILES, Ground
 
 BUDGETS = {"smoke": "20m", "parity": "2h", "full": "24h"}
@@ -31,7 +32,7 @@ MAX_LOG = 2000
 @click.argument("recipe", type=click.Path(path_type=Path))
 @click.option("--profile", type=click.Choice(PROFILES), default="smoke", show_default=True)
 @click.option("--budget", metavar="DURATION", help="As in 90s, 20m, 2h.  [default: by profile]")
-@click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Change one key.")
+@OVERRIDES
 @outputs
 def validate(
     recipe: Path,
