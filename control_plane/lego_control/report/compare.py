@@ -1,13 +1,13 @@
-"""Runs laid over each other: what was set differently, what came of it, and on which tasks.
+"""Runs compared: what was set differently, what came of it, and on which tasks.
 
-The intervals over steps are `lego_tui.intervals`'; tasks that both runs met are,
-nearly, and are compared in pairs.
+Steps of one run are not independent, so intervals over steps (`lego_tui.intervals`) understate the doubt. Tasks nearly
+are, so the tasks that two runs both trained on are compared in pairs (`lego_tui.paired`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from lego_control.report.parts import Part, lines, percent, table
 from lego_tui.differences import differences
@@ -23,6 +23,8 @@ METRICS = (
 )  # fmt: skip
 DRAWN = ("reward_mean", "heldout", "entropy", "tokens per rollout")
 MAX_TASKS = 20
+_LETTERS = "ABCDEFGH"
+"""What the runs are called in tables: as many as `lego compare` takes."""
 
 
 def parts(runs: Sequence[RunFeed]) -> list[Part]:
@@ -37,7 +39,10 @@ def parts(runs: Sequence[RunFeed]) -> list[Part]:
 
 
 def _runs(runs: Sequence[RunFeed]) -> Part:
-    rows = [(letter, r.name, r.status, verdict(r), f"{len(r.steps)}/{r.total_steps or '?'}", r.created[:16]) for letter, r in zip("ABCDEFGH", runs, strict=False)]  # fmt: skip
+    rows = [
+        (letter, r.name, r.status, verdict(r), f"{len(r.steps)}/{r.total_steps or '?'}", r.created[:16])
+        for letter, r in _lettered(runs)
+    ]
     return Part(
         id="runs",
         title="Runs",
@@ -57,7 +62,11 @@ def _config(runs: Sequence[RunFeed]) -> Part:
 
 def _curves(runs: Sequence[RunFeed]) -> Part:
     steps = sorted(set[int]().union(*(r.steps.steps for r in runs)))
-    figures = [lines(steps, {f"{letter} {r.name[:24]}": _at(r, name, steps) for letter, r in zip("ABCDEFGH", runs, strict=False)}, "step", name) for name in DRAWN]  # fmt: skip
+    names = {f"{letter} {run.name[:24]}": run for letter, run in _lettered(runs)}
+    figures = (
+        lines(steps, {name: _at(run, metric, steps) for name, run in names.items()}, "step", metric)
+        for metric in DRAWN
+    )
     shown = tuple(figure for figure in figures if figure.curves)
     return Part(
         id="curves",
@@ -110,4 +119,8 @@ def _tasks(a: RunFeed, b: RunFeed) -> Part:
 
 
 def _letters(runs: Sequence[RunFeed]) -> tuple[str, ...]:
-    return tuple("ABCDEFGH"[: len(runs)])
+    return tuple(_LETTERS[: len(runs)])
+
+
+def _lettered(runs: Sequence[RunFeed]) -> Iterator[tuple[str, RunFeed]]:
+    return zip(_LETTERS, runs, strict=False)

@@ -134,14 +134,10 @@ def _over_steps(source: Source, curves: dict[str, Series], y: str) -> Figure:
 
 
 def _median(values: Series) -> float:
-    return _quantile(values, 0.5)
+    finite = values[np.isfinite(values)]
+    return float(np.quantile(finite, 0.5)) if len(finite) else np.nan
 
 
 def _or_dash(value: float, form: str) -> str:
-    """Of a run from a time before it was measured there is none."""
+    """A dash for what an older release did not measure."""
     return format(value, form) if np.isfinite(value) else "–"
-
-
-def _quantile(values: Series, q: float) -> float:
-    finite = values[np.isfinite(values)]
-    return float(np.quantile(finite, q)) if len(finite) else np.nan
