@@ -92,7 +92,9 @@ def in_batch(source: Source) -> Part:
 
 def integrity(source: Source) -> Part:
     """Table 6."""
-    counts = Counter((f.what, f.is_recorded) for o in source.opened for f in {(f.what, f.is_recorded): f for f in o.findings}.values())  # fmt: skip
+    counts = Counter(
+        kind for o in source.opened for kind in dict.fromkeys((f.what, f.is_recorded) for f in o.findings)
+    )
     n = len(source.opened)
     rows = [
         (what, count, percent(count / n), "recorded by the run" if is_recorded else "read off patch or commands")
@@ -151,11 +153,15 @@ def behaviours(source: Source) -> Part:
     """Table 9 and Figure 12."""
     first, last = source.ends()
     before, after = (table9((o.behaviour, o.solved) for o in some) for some in (first, last))
-    rows = [(words, _value(name, getattr(before, name)), _value(name, getattr(after, name)), counted) for name, words, counted in ROWS]  # fmt: skip
-    low, high = source.thirds()
-    groups = [[[bool(solved(e)) for e in g] for g in source.groups(e for e in source.trained if keep(e.step))] for keep in (low.__ge__, high.__le__)]  # fmt: skip
-    (some_a, all_a), (some_b, all_b) = (pass_rates(g) for g in groups)
-    k = max((len(g) for part in groups for g in part), default=0)
+    rows = [
+        (words, _value(name, getattr(before, name)), _value(name, getattr(after, name)), counted)
+        for name, words, counted in ROWS
+    ]
+    ends = [source.groups(some) for some in _thirds(source)]
+    (some_a, all_a), (some_b, all_b) = (
+        pass_rates([bool(solved(e)) for e in group] for group in groups) for groups in ends
+    )
+    k = max((len(group) for groups in ends for group in groups), default=0)
     rows += [
         (
             f"coverage pass@{k}",
@@ -212,16 +218,19 @@ def _spans(source: Source) -> tuple[list[list[Entry]], str]:
         epochs: dict[int, list[Entry]] = {}
         now = 0
         for entry in sorted(source.trained, key=lambda e: (e.step, e.group)):
-            now = known.get(
-                (entry.step, entry.group), now
-            )  # of a group that is not opened: the one before it
+            now = known.get((entry.step, entry.group), now)  # a group that is not opened: as the one before
             epochs.setdefault(now, []).append(entry)
         return [epochs[epoch] for epoch in sorted(epochs)], "epoch"
+    return _thirds(source), "third"
+
+
+def _thirds(source: Source) -> list[list[Entry]]:
+    """Trained rollouts of the first and of the last third of the steps."""
     low, high = source.thirds()
     return [
         [e for e in source.trained if e.step <= low],
         [e for e in source.trained if e.step >= high],
-    ], "third"
+    ]
 
 
 def _last_whole(epochs: Sequence[list[list[Entry]]]) -> list[list[Entry]]:
