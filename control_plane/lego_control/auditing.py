@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
-    help="Gradings of each tree.",
+    help="How often each tree is graded.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Tasks that are looked at at once.",
+    help="Tasks audited at a time.",
 )
 @click.option("--sandbox", type=SANDBOXES, default="auto", show_default=True, help="Where tasks are graded.")
 @click.option(
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     "runs",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="A run over POOL: what people said in its lego review counts, too; repeatable.",
+    help="A run over POOL whose lego review labels count as well; repeatable.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder of a new pool, of the sound tasks alone."
+    "--out", type=click.Path(path_type=Path), help="Folder of a new pool with the sound tasks only."
 )
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object per task.")
 def audit(
@@ -66,10 +66,10 @@ def audit(
     out: Path | None,
     for_programs: bool,
 ) -> int:
-    """Grade each task of POOL untouched and solved, again and again. Exit 1 if one is not sound.
+    """Grade each task of POOL several times, untouched and solved. Exit 1 if a task is not sound.
 
-    With --out the sound ones become a pool, in which audit.json says of the others why they were left; given again
-    after it ended early, it goes on where it was.
+    With --out the sound tasks become a new pool, whose audit.json says why the others were left out. If the command
+    was interrupted, the same command continues where it stopped.
     """
     from lego_control.audit_table import Table
     from lego_harness.sandbox.choose import choose_backend

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 MAX_MESSAGE = 4000
-SEED = click.option("--seed", type=click.IntRange(min=0), help="Seed of the run: tasks, policy, sampling.")
+SEED = click.option("--seed", type=click.IntRange(min=0), help="Seed of the run: tasks, policy and sampling.")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -92,11 +92,11 @@ def lego() -> None:
 
 @lego.command()
 @click.option("--harness", type=TINY_HARNESS, help="The agent program.  [default: mini-swe-agent]")
-@click.option("--sandbox", type=SANDBOXES, help="What isolates rollouts.  [default: auto]")
+@click.option("--sandbox", type=SANDBOXES, help="Sandbox backend.  [default: auto]")
 @SEED
 @OVERRIDES
 def quickstart(harness: str | None, sandbox: str | None, seed: int | None, overrides: tuple[str, ...]) -> int:
-    """Train a tiny policy on this machine until it visibly learns. Installs the agent program if need be."""
+    """Train a tiny policy on this machine until it visibly learns. Installs the agent program if necessary."""
     from lego_core.config import load_recipe
 
     chosen = {"harness.name": harness, "sandbox.backend": sandbox, "run.seed": seed}
@@ -121,11 +121,11 @@ def _have_harness(name: str) -> None:
 @click.option(
     "--resume", "run", type=click.Path(path_type=Path), metavar="RUN", help="Continue an interrupted run."
 )
-@click.option("--detach", is_flag=True, help="Return once it has a name; it outlives this terminal.")
+@click.option("--detach", is_flag=True, help="Run in the background, independent of this terminal.")
 @click.option(
     "--ray-address",
     metavar="HOST:PORT",
-    help="On the nodes of a Ray cluster that runs already; auto finds this machine's.",
+    help="Use an existing Ray cluster; auto finds the one of this machine.",
 )
 def train(
     recipe: Path | None,
@@ -135,8 +135,11 @@ def train(
     detach: bool,
     ray_address: str | None,
 ) -> int:
-    """Train by a RECIPE, or go on with a run; a RECIPE beside --resume must be the run's own. Without one, --set
-    changes how the run's next updates are made: learning rate, gradient clip, KL."""
+    """Train with a RECIPE, or continue a run with --resume.
+
+    Without a RECIPE, --resume takes --set for what may change in a run: learning rate, gradient clip and KL
+    coefficient. A RECIPE given with --resume must be the run's own.
+    """
     settings = [*_settings({"run.seed": seed}), *overrides]
     where = ["--ray-address", ray_address] if ray_address is not None else []
     if run is not None:
@@ -150,7 +153,7 @@ def train(
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object instead of a table.")
 def show(run: Path | None, for_programs: bool) -> int:
-    """Show a RUN: its steps, its held-out solve rate, its curve. Without RUN the newest in ./runs."""
+    """Show a RUN: its steps, its held-out solve rate and its curve. Default: the newest run in ./runs."""
     from lego_control.show import as_json, draw
     from lego_core.store import RunReader, newest_run
 
@@ -173,7 +176,7 @@ def show(run: Path | None, for_programs: bool) -> int:
     "--sandbox", type=SANDBOXES, default="auto", show_default=True, help="Where the harness is recorded."
 )
 def tiny_model(harness: str, seed: int, out: Path | None, sandbox: str) -> int:
-    """Build the tiny policy that quickstart begins with, anew."""
+    """Build the tiny policy that quickstart starts from, even if the cache has it."""
     from lego_control.supervisor import run_module
 
     where = ["--out", str(out)] if out else []
@@ -186,14 +189,18 @@ def tiny_model(harness: str, seed: int, out: Path | None, sandbox: str) -> int:
     commands=[auditing.audit, importing.import_tasks, selecting.select, synthesising.synth],
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("tasks"), show_default=True, help="Folder."
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("tasks"),
+    show_default=True,
+    help="Folder of the pool.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--prove", is_flag=True, help="Prove each task: untouched earns 0, its solution earns 1.")
+@click.option("--prove", is_flag=True, help="Prove each task: 0 if untouched, 1 with its solution.")
 @click.option("--sandbox", type=SANDBOXES, default="auto", show_default=True, help="Where tasks are proven.")
 @click.pass_context
 def tasks(context: click.Context, out: Path, seed: int, prove: bool, sandbox: str) -> int:
-    """Generate the repair tasks that quickstart trains on, or make, import, audit or select a pool."""
+    """Generate the repair tasks of quickstart, or make, import, audit or select a task pool."""
     if context.invoked_subcommand is not None:
         return 0
     from lego_control.pool import make_pool

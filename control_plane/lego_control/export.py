@@ -15,16 +15,16 @@ FORMATS = click.Choice(["model", "atif", "jsonl", "parquet", "otel"])
 @click.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--format", "kind", type=FORMATS, default="model", show_default=True, help="What to write.")
-@click.option("--step", type=click.IntRange(min=1), help="Of which step.  [default: the newest checkpoint]")
+@click.option("--step", type=click.IntRange(min=1), help="Step of the checkpoint.  [default: the newest]")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     required=True,
     metavar="PATH",
-    help="A folder (model, atif) or file to be made.",
+    help="The folder (model, atif) or file to write.",
 )
-@click.option("--steps", metavar="FIRST[-LAST]", help="Trajectories of these training steps only.")
-@click.option("--id", "ids", multiple=True, metavar="ID", help="This trajectory; may be repeated.")
+@click.option("--steps", metavar="FIRST[-LAST]", help="Only trajectories of these training steps.")
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Only this trajectory; repeatable.")
 @click.option(
     "--no-tokens", is_flag=True, help="Leave token ids, log-probabilities and routes out of trajectories."
 )
@@ -37,8 +37,10 @@ def export(
     ids: tuple[str, ...],
     no_tokens: bool,
 ) -> int:
-    """Write the policy of a RUN as a Hugging Face checkpoint, or its trajectories without their secrets.
-    Without RUN the newest in ./runs."""
+    """Export the policy of a RUN as a Hugging Face checkpoint, or its trajectories with secrets removed.
+
+    Default: the newest run in ./runs.
+    """
     from lego_core.store import newest_run
 
     found = run or newest_run(RUNS)

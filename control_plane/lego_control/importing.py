@@ -58,7 +58,7 @@ class HoldOut:
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the new pool.")
 @click.option(
-    "--clones", type=click.Path(path_type=Path), help="Where clones of the repositories lie, as OWNER/NAME."
+    "--clones", type=click.Path(path_type=Path), help="Folder with clones of the repositories, as OWNER/NAME."
 )
 @click.option(
     "--heldout",
@@ -67,7 +67,7 @@ class HoldOut:
     default=0.0,
     show_default=True,
     callback=finite,
-    help="Share of the instances that is held out for evaluation, by a hash of their names.",
+    help="Share of the instances to hold out for evaluation, chosen by a hash of their names.",
 )
 @click.option(
     "--heldout-by",
@@ -75,10 +75,10 @@ class HoldOut:
     type=click.Choice(["instance", "repository"]),
     default="instance",
     show_default=True,
-    help="Whose name: repository holds out whole repositories.",
+    help="Hold out single instances or whole repositories.",
 )
 def import_tasks(source: Path, out: Path, clones: Path | None, share: float, by: str) -> int:
-    """Make a pool of SOURCE: a folder of Harbor tasks, or SWE-bench instances as .json or .jsonl."""
+    """Make a task pool from SOURCE: a folder of Harbor tasks, or SWE-bench instances as .json or .jsonl."""
     with whole_folder(out) as unfinished:
         found = list(_imports(source, unfinished, clones, HoldOut(share=share, by=by)))
         for one in found:

@@ -16,14 +16,17 @@ if TYPE_CHECKING:
     from lego_control.run import Run
 
 RUN = click.argument("run", type=click.Path(path_type=Path))
-WHY = click.option("--why", default="", help="Kept in the audit log, with who and when.")
+WHY = click.option("--why", default="", help="Reason, for the audit log.")
 
 
 @click.command("runs")
 @RUNS_DIR
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object.")
 @click.option(
-    "--audit", type=click.Path(path_type=Path), metavar="RUN", help="Who asked what of RUN, and why."
+    "--audit",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Instead, list who asked what of RUN, and why.",
 )
 def list_runs(runs_dir: Path, for_programs: bool, audit: Path | None) -> int:
     """List runs, newest first."""
@@ -74,10 +77,10 @@ def _audit(path: Path, for_programs: bool) -> int:
 @RUN
 @WHY
 @click.option(
-    "--now", is_flag=True, help="Do not wait for the step to end; what is not committed is redone on resume."
+    "--now", is_flag=True, help="Do not wait for the end of the step; uncommitted work is redone on resume."
 )
 def stop(run: Path, why: str, now: bool) -> int:
-    """Ask RUN to stop behind its current step, with a checkpoint."""
+    """Ask RUN to stop after its current step, with a checkpoint."""
     from lego_control.control import stop_now
     from lego_core.store.mailbox import myself
 
@@ -93,7 +96,7 @@ def stop(run: Path, why: str, now: bool) -> int:
 @RUN
 @WHY
 def pause(run: Path, why: str) -> int:
-    """Ask RUN to wait behind its current step; it keeps its processes and memory."""
+    """Ask RUN to pause after its current step; it keeps its processes and memory."""
     return _ask(run, "pause", why, f"it waits behind its current step until: lego resume {run}")
 
 
@@ -102,8 +105,10 @@ def pause(run: Path, why: str) -> int:
 @WHY
 @OVERRIDES
 def resume(run: Path, why: str, overrides: tuple[str, ...]) -> int:
-    """Let a paused RUN go on; start one again that has ended, detached, where --set may change how its next updates are
-    made."""
+    """Continue a paused RUN, or restart one that has ended, in the background.
+
+    When a run is restarted, --set may change its learning rate, gradient clip and KL coefficient.
+    """
     from lego_control.control import changes_for
     from lego_control.detached import start
     from lego_core.store.mailbox import myself

@@ -16,23 +16,25 @@ from lego_harness.errors import UsageError
 @click.command()
 @RUNS_DIR
 @click.option(
-    "--allow-control", is_flag=True, help="Offer tools that stop, pause, start and note; each asks a person."
+    "--allow-control",
+    is_flag=True,
+    help="Offer tools that start, stop, pause and change runs; each asks a person.",
 )
 @click.option(
     "--http",
     "port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="Streamable HTTP on loopback instead of stdio; 0 takes any port.",
+    help="Serve HTTP on loopback instead of stdio; 0 picks a free port.",
 )
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Bearer token for --http.  [default: one is made and told]",
+    help="File with the bearer token for --http.  [default: a new token, printed]",
 )
 def mcp(runs_dir: Path, allow_control: bool, port: int | None, token_file: Path | None) -> int:
-    """Serve the runs to a coding agent, by the Model Context Protocol."""
+    """Serve the runs to a coding agent over the Model Context Protocol (MCP)."""
     from lego_control.mcp_start import serve_http, serve_stdio
 
     if port is None and token_file is not None:

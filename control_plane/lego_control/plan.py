@@ -17,12 +17,12 @@ GPUS = click.Choice(["a100", "h100", "h200", "b200"])
 
 @click.command()
 @click.argument("recipe", type=click.Path(path_type=Path))
-@click.option("--gpus", type=click.IntRange(min=2), required=True, help="How many.")
-@click.option("--gpu", type=GPUS, default="h200", show_default=True, help="Which.")
+@click.option("--gpus", type=click.IntRange(min=2), required=True, help="Number of GPUs.")
+@click.option("--gpu", type=GPUS, default="h200", show_default=True, help="Type of GPU.")
 @click.option("--concurrent", type=click.IntRange(min=1), help="Rollouts at a time.  [default: the recipe's]")
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object instead of tables.")
 def plan(recipe: Path, gpus: int, gpu: str, concurrent: int | None, for_programs: bool) -> int:
-    """Estimate memory, speed and idle shares of a RECIPE, and compare schedules by simulation."""
+    """Estimate memory, speed and idle time of a RECIPE, and compare schedules by simulation."""
     from lego_core.config import load_recipe
     from lego_core.simulation.capacity import GPUS
     from lego_core.simulation.plan import make_plan

@@ -38,15 +38,17 @@ if TYPE_CHECKING:
     help="Task folders to attack.  [default: a small project with a history, and broken tasks]",
 )
 @click.option(
-    "--sandbox", "--backend", type=SANDBOXES, default="auto", show_default=True, help="What isolates agents."
+    "--sandbox", "--backend", type=SANDBOXES, default="auto", show_default=True, help="Sandbox backend."
 )
-@click.option("--cheat", "names", multiple=True, metavar="NAME", help="Only these.  [default: all]")
-@click.option("--undefended", is_flag=True, help="Also without defences, and print the table of both.")
+@click.option(
+    "--cheat", "names", multiple=True, metavar="NAME", help="Only this cheat; repeatable.  [default: all]"
+)
+@click.option("--undefended", is_flag=True, help="Also run without defences, and print both in one table.")
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object per attempt instead of a table.")
 def redteam(
     tasks: Path | None, sandbox: str, names: tuple[str, ...], undefended: bool, for_programs: bool
 ) -> int:
-    """Run scripted cheating agents through the real pipeline. Exit 1 if one got through."""
+    """Run scripted cheating agents through the real pipeline. Exit 1 if one gets through."""
     with tempfile.TemporaryDirectory(prefix="lego-redteam-") as scratch:
         pool, defects = _targets(tasks, Path(scratch))
         wanted = {} if names else defects

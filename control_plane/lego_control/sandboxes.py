@@ -19,12 +19,12 @@ _BACKENDS = ("docker", "bubblewrap")
 BACKEND = click.option(
     "--sandbox", "backend", type=click.Choice(["all", *_BACKENDS]), default="all", show_default=True
 )
-RUN = click.option("--run", "label", metavar="RUN", help="Of this run only.  [default: every run]")
+RUN = click.option("--run", "label", metavar="RUN", help="Only sandboxes of this run.  [default: every run]")
 
 
 @click.group()
 def sandbox() -> None:
-    """Sandboxes that stand on this machine."""
+    """List and remove the sandboxes of this machine."""
 
 
 @sandbox.command()
@@ -32,7 +32,7 @@ def sandbox() -> None:
 @RUN
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object per line.")
 def ls(backend: str, label: str | None, for_programs: bool) -> int:
-    """List sandboxes and say which of them nobody owns any more."""
+    """List sandboxes, and say which have lost their owner."""
     found = [one for kind in _chosen(backend) for one in asyncio.run(kind.standing(label))]
     for one in found:
         click.echo(json.dumps(asdict(one)) if for_programs else _line(one))
@@ -45,7 +45,7 @@ def ls(backend: str, label: str | None, for_programs: bool) -> int:
 @BACKEND
 @RUN
 def reap(backend: str, label: str | None) -> int:
-    """Remove the sandboxes whose maker has ended."""
+    """Remove the sandboxes whose owner has ended."""
     for kind in _chosen(backend):
         click.echo(f"{kind.name}: removed {asyncio.run(kind.reap(label))}")
     return 0

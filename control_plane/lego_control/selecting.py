@@ -55,16 +55,20 @@ class Choice:
     "runs",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Measured by; repeatable. Without one no solve rate is asked for.",
+    help="Run that measured the solve rates; repeatable. Without one, rates do not matter.",
 )
-@click.option("--tag", "tags", multiple=True, help="Only tasks with this tag, or one of several; repeatable.")
+@click.option(
+    "--tag", "tags", multiple=True, help="Only tasks with this tag; repeatable, any of them counts."
+)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the new pool.")
-@click.option("--low", type=SHARE, default=0.1, show_default=True, callback=finite, help="Least solve rate.")
+@click.option("--low", type=SHARE, default=0.1, show_default=True, callback=finite, help="Lowest solve rate.")
 @click.option(
-    "--high", type=SHARE, default=0.9, show_default=True, callback=finite, help="Greatest solve rate."
+    "--high", type=SHARE, default=0.9, show_default=True, callback=finite, help="Highest solve rate."
 )
 @click.option(
-    "--size", type=click.IntRange(min=1), help="At most so many, nearest to one half.  [default: all]"
+    "--size",
+    type=click.IntRange(min=1),
+    help="Most tasks to keep, those nearest to one half first.  [default: all]",
 )
 def select(
     pool: Path,
@@ -75,7 +79,7 @@ def select(
     high: float,
     size: int | None,
 ) -> int:
-    """Make a pool of POOL's training tasks whose solve rate in runs lies in a band, and of all held-out ones."""
+    """Make a pool of those training tasks of POOL that a policy solves sometimes. Held-out tasks all stay."""
     from lego_core.store import RunReader
     from lego_harness.tasks.folder import load_pool
 

@@ -34,31 +34,33 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("projects", nargs=-1, metavar="[PROJECT]...")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the new pool.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Chooses the faults.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed that chooses the faults."
+)
 @click.option(
     "--size",
     type=click.IntRange(min=1),
     default=18,
     show_default=True,
-    help="At most so many tasks of a project.",
+    help="Most tasks per project.",
 )
 @click.option(
     "--heldout",
     multiple=True,
     metavar="PROJECT",
-    help="A project none of whose tasks are trained on; repeatable.",
+    help="A project whose tasks are all held out; repeatable.",
 )
 @click.option(
     "--repeat",
     type=click.IntRange(min=0),
     default=3,
     show_default=True,
-    help="Gradings of each tree in the audit; 0 leaves it at the proof.",
+    help="How often the audit grades each tree; 0 only proves tasks.",
 )
 @click.option(
-    "--jobs", type=click.IntRange(min=1), help="Sandboxes at once.  [default: as many as there are cores]"
+    "--jobs", type=click.IntRange(min=1), help="Sandboxes at a time.  [default: the number of cores]"
 )
-@click.option("--sandbox", type=SANDBOXES, default="auto", show_default=True, help="Where all of it runs.")
+@click.option("--sandbox", type=SANDBOXES, default="auto", show_default=True, help="Where everything runs.")
 def synth(
     projects: tuple[str, ...],
     out: Path,
@@ -69,10 +71,11 @@ def synth(
     jobs: int | None,
     sandbox: str,
 ) -> int:
-    """Make audited tasks of real projects: PROJECT is NAME==VERSION on the package index or a .tar.gz of one.
+    """Make audited tasks from real projects. PROJECT is NAME==VERSION on the package index, or a .tar.gz.
 
-    Without PROJECT, of a catalogue of pinned ones. One task is one fault in a function that the project's own tests
-    call; tests that tell of it are hidden and decide. Given again after it ended early, it goes on where it was.
+    Without PROJECT, a catalogue of pinned projects is used. Each task is one fault in a function that the project's own
+    tests call; the tests that notice it are hidden and decide the reward. If the command was interrupted, the same
+    command continues where it stopped.
     """
     from lego_control.begun import begun
     from lego_control.synth_table import FILE, Table, clean

@@ -23,7 +23,7 @@ from lego_control.options import SANDBOXES
 )
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object per session instead of tables.")
 def replay(file: Path, tokenizer: Path | None, for_programs: bool) -> int:
-    """Replay the recorded traffic of FILE. Exit 1 if a token was lost."""
+    """Send the recorded traffic of FILE through the proxy. Exit 1 if a token was lost."""
     from lego_control.replay import replay_file
 
     return replay_file(file, tokenizer=tokenizer, for_programs=for_programs)
@@ -43,7 +43,7 @@ def replay(file: Path, tokenizer: Path | None, for_programs: bool) -> int:
 )
 @click.option("--sandbox", type=SANDBOXES, default="auto", show_default=True, help="Where the harness runs.")
 def record(harness: str, scenario: str, out: Path, sandbox: str) -> int:
-    """Record the traffic of a real HARNESS with a scripted model."""
+    """Record the traffic of a real HARNESS against a scripted model."""
     from lego_control.record import record_harness
 
     return record_harness(harness, scenario=scenario, sandbox=sandbox, out=out)
@@ -61,7 +61,7 @@ def record(harness: str, scenario: str, out: Path, sandbox: str) -> int:
     type=click.Path(path_type=Path),
     required=True,
     metavar="DIR",
-    help="The checkpoint that it serves: tokenizer and chat template are read from here.",
+    help="The checkpoint that it serves, for its tokenizer and chat template.",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on loopback.  [default: any]")
 @click.option(
@@ -76,10 +76,12 @@ def record(harness: str, scenario: str, out: Path, sandbox: str) -> int:
     "template_options",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A switch of the checkpoint's own chat template, such as enable_thinking=false.",
+    help="An option of the checkpoint's chat template, such as enable_thinking=false; repeatable.",
 )
 @click.option("--temperature", type=click.FloatRange(min=0), default=1.0, show_default=True, callback=finite)
-@click.option("--max-tokens", type=click.IntRange(min=1), help="Tokens of one reply.  [default: what fits]")
+@click.option(
+    "--max-tokens", type=click.IntRange(min=1), help="Most tokens of one reply.  [default: what fits]"
+)
 def proxy(
     upstream: str,
     model: Path,
@@ -89,7 +91,7 @@ def proxy(
     temperature: float,
     max_tokens: int | None,
 ) -> int:
-    """Capture sessions in front of a vLLM server, without training; Ctrl-C ends it and writes them."""
+    """Capture sessions in front of a vLLM server, without training. Ctrl-C stops it and writes them."""
     from lego_control.proxy import read_options, serve
     from lego_harness.types import Sampling
 

@@ -19,7 +19,7 @@ from lego_control.options import RUNS
 from lego_harness.errors import UsageError
 
 THEMES = click.Choice(["lego-dark", "lego-light", "lego-contrast", "lego-okabe"])
-JSON = click.option("--json", "for_programs", is_flag=True, help="One JSON object a line.")
+JSON = click.option("--json", "for_programs", is_flag=True, help="One JSON object per line.")
 
 
 @click.command()
@@ -27,20 +27,24 @@ JSON = click.option("--json", "for_programs", is_flag=True, help="One JSON objec
 @click.option(
     "--allow-control",
     is_flag=True,
-    help="Let ctrl+s ask a run to stop, by its name, and e label rollouts.  [default: only look]",
+    help="Let ctrl+s ask a run to stop, and e label rollouts.  [default: read-only]",
 )
 @click.option(
     "--ascii", "ascii_only", is_flag=True, help="Draw in ASCII.  [default: where the locale is not UTF-8]"
 )
 @click.option(
-    "--theme", type=THEMES, default="lego-dark", show_default=True, help="Colours; NO_COLOR is respected."
+    "--theme",
+    type=THEMES,
+    default="lego-dark",
+    show_default=True,
+    help="Colour theme; NO_COLOR is respected.",
 )
 @click.option(
-    "--web", is_flag=True, help="Show it in a browser on this machine, read-only, behind a secret address."
+    "--web", is_flag=True, help="Show it in a browser on this machine, read-only, at a secret address."
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of --web.  [default: any]")
 def watch(path: Path | None, allow_control: bool, ascii_only: bool, theme: str, web: bool, port: int) -> int:
-    """Watch the runs in PATH (a folder of runs, or one run) in the terminal. Without PATH those in ./runs."""
+    """Watch the runs in PATH (one run, or a folder of runs) in the terminal. Default: ./runs."""
     root = _existing(path or RUNS)
     if web:
         if allow_control:
@@ -65,12 +69,12 @@ def watch(path: Path | None, allow_control: bool, ascii_only: bool, theme: str, 
 @click.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "-n", "--last", type=click.IntRange(min=0), help="Begin with the last so many steps.  [default: all]"
+    "-n", "--last", type=click.IntRange(min=0), help="Start with this many past steps.  [default: all]"
 )
-@click.option("--no-follow", is_flag=True, help="Print what is there and end.")
+@click.option("--no-follow", is_flag=True, help="Print what is there and exit.")
 @JSON
 def tail(run: Path | None, last: int | None, no_follow: bool, for_programs: bool) -> int:
-    """Print what happens in a RUN, line by line, until it has ended. Without RUN the newest in ./runs."""
+    """Print what happens in a RUN, line by line, until it ends. Default: the newest run in ./runs."""
     from rich.console import Console
 
     from lego_core.store import newest_run
@@ -94,10 +98,10 @@ def tail(run: Path | None, last: int | None, no_follow: bool, for_programs: bool
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path))
-@click.option("--once", is_flag=True, help="Print one table and end.")
+@click.option("--once", is_flag=True, help="Print one table and exit.")
 @JSON
 def top(path: Path | None, once: bool, for_programs: bool) -> int:
-    """The runs in PATH as a table that renews itself. Without PATH those in ./runs."""
+    """Show the runs in PATH as a table that updates itself. Default: ./runs."""
     from rich.console import Console
     from rich.live import Live
 
@@ -131,7 +135,7 @@ def top(path: Path | None, once: bool, for_programs: bool) -> int:
     "--only", "names", multiple=True, metavar="NAME", help="healthy, environment-failure, collapse, …"
 )
 @click.option("--steps", type=click.IntRange(min=4), default=24, show_default=True, help="Steps of each run.")
-@click.option("--live", metavar="NAME", help="Write one run at the pace of a live one instead.")
+@click.option("--live", metavar="NAME", help="Instead, write one run at the pace of a live one.")
 @click.option(
     "--seconds-per-step", type=click.FloatRange(min=0), default=3.0, show_default=True, callback=finite
 )
@@ -144,7 +148,7 @@ def demo_runs(
     seconds_per_step: float,
     for_programs: bool,
 ) -> int:
-    """Write simulated example runs into OUT: one healthy, four that went bad, for lego watch."""
+    """Write simulated runs into OUT, to look at with lego watch: one healthy, four that went bad."""
     from lego_control.demo_runs.write import write_demo_runs, write_live
     from lego_tui.safe import clean
 

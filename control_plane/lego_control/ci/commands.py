@@ -25,11 +25,13 @@ POLICY = click.option(
 @click.command()
 @click.argument("run", required=False, type=RUN)
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object instead of text.")
-@click.option("--step", type=click.IntRange(min=1), help="As it was when this step had ended.")
+@click.option(
+    "--step", type=click.IntRange(min=1), help="Diagnose the run as it was at the end of this step."
+)
 @click.option(
     "--assist",
     metavar="anthropic|openai:URL",
-    help="Add a language model's opinion. It reads the evidence, decides nothing and can do nothing.",
+    help="Add a language model's opinion. It sees the evidence only and decides nothing.",
 )
 @click.option("--assist-model", metavar="NAME", help="Model that gives the opinion.")
 @click.option(
@@ -47,7 +49,7 @@ def diagnose(
     assist_model: str | None,
     assist_tokens: int,
 ) -> int:
-    """Say whether a RUN learns, drifts or has collapsed, and why. Without RUN the newest in ./runs."""
+    """Say whether a RUN is learning, drifting or has collapsed, and why. Default: the newest run in ./runs."""
     from lego_control.diagnosis import tell
 
     return tell(
@@ -63,7 +65,9 @@ def diagnose(
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=RUN)
 @POLICY
-@click.option("--backtest", is_flag=True, help="Replay each run: when would the policy have stopped it?")
+@click.option(
+    "--backtest", is_flag=True, help="Replay each run and say when the policy would have stopped it."
+)
 @outputs
 def check(
     runs: tuple[Path, ...],
@@ -73,7 +77,7 @@ def check(
     json_file: str | None,
     summary: str | None,
 ) -> int:
-    """Hold RUNS against a policy. Exit 0 kept, 1 a limit broken, 3 too little data, 4 collapsed."""
+    """Check RUNS against a policy. Exit 0 if kept, 1 if a limit is broken, 3 with too little data, 4 if collapsed."""
     from lego_control.ci.check import check_runs
 
     wanted = Outputs(junit=junit, json=json_file, summary=summary)
@@ -88,7 +92,7 @@ def check(
     type=click.Choice(["solve_rate", "reward", "tokens"]),
     default="solve_rate",
     show_default=True,
-    help="Of the last held-out evaluation, by task.",
+    help="What to compare, task by task, in the last held-out evaluation.",
 )
 @click.option(
     "--min-effect",
@@ -96,7 +100,7 @@ def check(
     default=0.0,
     show_default=True,
     callback=finite,
-    help="Candidate minus baseline, at least.",
+    help="Least difference, candidate minus baseline.",
 )
 @click.option(
     "--confidence", type=click.FloatRange(0.5, 0.999), default=0.95, show_default=True, callback=finite
@@ -112,7 +116,7 @@ def gate(
     json_file: str | None,
     summary: str | None,
 ) -> int:
-    """Compare two runs task by task. Exit 0 better, 1 not, 3 when the data cannot tell."""
+    """Compare two runs task by task. Exit 0 if the candidate is better, 1 if not, 3 if the data cannot tell."""
     from lego_control.ci.check import gate_runs
 
     return gate_runs(
@@ -127,9 +131,9 @@ def gate(
 
 @click.command()
 @click.argument("run", type=RUN)
-@click.option("--timeout", metavar="DURATION", help="Give up after, as in 90s, 20m, 6h.  [default: never]")
+@click.option("--timeout", metavar="DURATION", help="When to give up, as in 90s, 20m, 6h.  [default: never]")
 def wait(run: Path, timeout: str | None) -> int:
-    """Wait until a RUN has ended. Exit 0 finished, 3 failed, interrupted or given up, 4 collapsed or stopped."""
+    """Wait until a RUN has ended. Exit 0 if finished, 3 if failed, interrupted or timed out, 4 if collapsed or stopped."""
     from lego_control.ci.waiting import wait_for
 
     return wait_for(run, timeout)

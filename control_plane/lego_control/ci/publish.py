@@ -32,9 +32,13 @@ class Outputs:
 def outputs(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of every command that has a report."""
     for option in (
-        click.option("--summary", metavar="FILE|auto", help="Append Markdown here; auto: GitHub's, if any."),
-        click.option("--json", "json_file", metavar="FILE|-", help="JSON here; - is stdout."),
-        click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="JUnit XML here."),
+        click.option(
+            "--summary",
+            metavar="FILE|auto",
+            help="Append a Markdown summary; auto is GitHub's, if there is one.",
+        ),
+        click.option("--json", "json_file", metavar="FILE|-", help="Write JSON; - is stdout."),
+        click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write JUnit XML."),
     ):
         command = option(command)
     return command

@@ -24,10 +24,10 @@ FILE = click.Path(path_type=Path)
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--html", type=FILE, metavar="F", help="Write one self-contained HTML file.")
 @click.option("--md", type=FILE, metavar="F", help="Write Markdown.  [default: to the terminal]")
-@click.option("--only", metavar="A,B", help="Some parts: table3,fig5,…  [default: all]")
+@click.option("--only", metavar="A,B", help="Only these parts: table3,fig5,…  [default: all]")
 @click.option("--json", "for_programs", is_flag=True, help="The parts as one JSON object.")
 def report(run: Path | None, html: Path | None, md: Path | None, only: str | None, for_programs: bool) -> int:
-    """The paper's tables and figures, computed for a RUN. Without RUN the newest in ./runs."""
+    """Compute the paper's tables and figures for a RUN. Default: the newest run in ./runs."""
     from lego_control.report.make import make
     from lego_control.report.source import Source
     from lego_core.store import newest_run
@@ -44,7 +44,7 @@ def report(run: Path | None, html: Path | None, md: Path | None, only: str | Non
 @click.option("--md", type=FILE, metavar="F", help="Write Markdown.  [default: to the terminal]")
 @click.option("--json", "for_programs", is_flag=True, help="The parts as one JSON object.")
 def compare(runs: tuple[Path, ...], html: Path | None, md: Path | None, for_programs: bool) -> int:
-    """Lay RUNS over each other: recipes, curves, last steps, and the tasks that both met."""
+    """Compare RUNS: their recipes, curves, last steps, and the tasks that they share."""
     from lego_control.report.compare import parts
     from lego_tui.feed.run import RunFeed
 
@@ -59,15 +59,15 @@ def compare(runs: tuple[Path, ...], html: Path | None, md: Path | None, for_prog
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("--label", "rollout", metavar="ROLLOUT", help="Say what a rollout is, with --as.")
+@click.option("--label", "rollout", metavar="ROLLOUT", help="Label this rollout, with --as.")
 @click.option(
     "--as", "label", type=click.Choice(["fine", "hacked", "broken_task", "broken_grader", "odd"]),
-    help="What it is.",
+    help="The label.",
 )  # fmt: skip
-@click.option("--exclude", is_flag=True, help="Its task should leave the pool.")
-@click.option("--note", default="", help="Why.")
+@click.option("--exclude", is_flag=True, help="Also ask that its task leave the pool.")
+@click.option("--note", default="", help="Reason for the label.")
 @click.option("--export", "out", type=FILE, metavar="F", help="Write all labels as JSON lines.")
-@click.option("--json", "for_programs", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "for_programs", is_flag=True, help="One JSON object per line.")
 def review(
     run: Path,
     limit: int,
@@ -78,7 +78,7 @@ def review(
     out: Path | None,
     for_programs: bool,
 ) -> int:
-    """What a person should look at in a RUN; or label one rollout, for good."""
+    """List what a person should look at in a RUN, or label a rollout. Labels are kept for good."""
     from lego_core.store.json_records import to_json
     from lego_core.store.labels import read_labels
 

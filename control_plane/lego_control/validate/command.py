@@ -31,7 +31,7 @@ MAX_LOG = 2000
 @click.command()
 @click.argument("recipe", type=click.Path(path_type=Path))
 @click.option("--profile", type=click.Choice(PROFILES), default="smoke", show_default=True)
-@click.option("--budget", metavar="DURATION", help="As in 90s, 20m, 2h.  [default: by profile]")
+@click.option("--budget", metavar="DURATION", help="Time limit, as in 90s, 20m, 2h.  [default: by profile]")
 @OVERRIDES
 @outputs
 def validate(
@@ -43,7 +43,7 @@ def validate(
     json_file: str | None,
     summary: str | None,
 ) -> int:
-    """Prove a RECIPE before it runs: a named check for everything a run relies on."""
+    """Check everything that a run with this RECIPE relies on, before it starts."""
     wanted = Outputs(junit=junit, json=json_file, summary=summary)
     return prove(recipe, profile, budget or BUDGETS[profile], overrides, wanted)
 
