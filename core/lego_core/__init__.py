@@ -1,4 +1,4 @@
 """The training core: controller, batching, GSPO, trainer, engine, run store.
 
-`types`, `config`, `errors`, `store` and `metrics` import no torch, ray or vllm.
+`types`, `config`, `errors` and `store` import no torch, ray or vllm.
 """

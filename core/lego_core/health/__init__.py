@@ -1,1 +1,1 @@
-"""Is a run learning, drifting or dead? Pure functions of what the run directory says; no torch, ray or vllm."""
+"""Is a run learning, drifting or dead? Pure functions of what is in the run directory; no torch, ray or vllm."""

@@ -1,4 +1,4 @@
-"""How likely something is that was seen before. Pure."""
+"""How likely an event is, given how often it was seen before. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from math import exp, lgamma
 
 
 def at_least(num: int, of: int, *, seen: float, among: float) -> float:
-    """The chance that `num` or more of the next `of` are so, if `seen` of the `among` before were: Laplace's rule of
-    succession, since those may be few (Bayes, uniform prior: the tail of a beta-binomial distribution)."""
+    """The chance of `num` or more hits in the next `of` tries, after `seen` hits in `among` tries.
+
+    The tail of a beta-binomial distribution with a uniform prior (Laplace's rule), since `among` may be small."""
     a, b = seen + 1, among - seen + 1
     return sum(
         exp(_choices(of, i) + _log_beta(a + i, b + of - i) - _log_beta(a, b)) for i in range(num, of + 1)

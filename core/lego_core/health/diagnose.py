@@ -1,7 +1,7 @@
-"""From arrays to a verdict: every detector over every metric that it makes sense for.
+"""From arrays to a verdict: every detector over every metric it makes sense for.
 
-Owns the table of which detector looks at what and how much it is trusted. Pure: a function of a series, of the
-policy's grace and limits, and of nothing else; no text of a model reaches the result (law 9).
+Owns the table of which detector looks at which metric and how much it is trusted. Pure: a function of a series and
+of the policy's grace and limits; no text of a model reaches the result (law 9).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from lego_core.health.series import COLUMNS, Series
 from lego_core.health.signs import RECENT, Sign
 
 RESUME_STEPS = 2
-"""Behind a resume; what begins there began with it."""
+"""After a resume; what begins within these steps is put down to it."""
 MIN_STEPS = 5
-"""Below this nothing is said of a run."""
+"""With fewer steps, nothing is said about a run."""
 FINITE = ("loss", "grad_norm", "entropy", "kl_loss", "reward", "k3", "mean_abs_dlogp")
 SATURATED = {
     "truncated": "nearly every rollout runs into its turn or token limit",
@@ -54,15 +54,15 @@ GROWN = {
     "grad_norm": (10.0, 0.0), "k3": (5.0, 3e-3), "mean_abs_dlogp": (5.0, 0.05), "malformed": (5.0, 0.1),
     "ungraded": (4.0, 0.1), "staleness": (3.0, 2.0),
 }  # fmt: skip
-"""Metric → factor above the run's beginning that is worth a look, from which level on."""
+"""Metric → the factor above the run's beginning that is worth a look, and the level from which on."""
 SHRUNK = {"entropy": 3.0, "turns": 2.0, "response_tokens": 3.0}
 """The same downwards."""
 SURGED = {"kl_loss": (5.0, 0.1)}
-"""The same against the steps just before: it grows from nothing in every run."""
+"""The same compared with the steps just before: it grows from nothing in every run."""
 
 
 def diagnose(series: Series, policy: WatchdogPolicy | None = None) -> Diagnosis:
-    """Everything that can be said at the last step of `series`."""
+    """Everything that can be said as of the last step of `series`."""
     policy = policy or WatchdogPolicy()
     in_grace = is_in_grace(series, policy.grace_steps)
     found = list(_findings(series, policy))

@@ -1,19 +1,19 @@
 """The reward fell from its peak and stayed down: the one curve that may stop a run.
 
-Pure functions. A drop needs all of these, because each alone cries wolf on some healthy curve:
+Pure functions. A drop must meet all of these conditions, because each one alone also fires on some healthy curve:
 
-    for long      12 of the last 15 steps below half of the peak       a dip of 11 steps is no collapse
-    now           so is the median of the last five                    a recovery under way is none either
-    deep          the mean of the 15 below 0.35 of the peak            a harder pool is none
-    beyond noise  that mean 5 of its standard deviations below it      neither is a noisy curve
-    beyond luck   so many low steps are rarer than 1 in 100,000,       few groups of tasks that are solved always or
-                  if steps are low as often as in the 45 before        never are low together now and then
+    for long      12 of the last 15 steps are below half of the peak     a dip of 11 steps is not a collapse
+    now           so is the median of the last five                      a recovery under way is not one
+    deep          the mean of the 15 is below 0.35 of the peak           a harder pool is not one
+    beyond noise  that mean is 5 standard deviations below the peak      a noisy curve is not one
+    beyond luck   so many low steps have a chance below 1 in 100,000     a few groups of tasks that are always or never
+                  if steps are low as often as in the 45 before          solved are low together now and then
 
-The peak is the largest running median of 15 (5 at the beginning) before those 15 steps, so that one lucky step
-is no peak; it is the luckiest of many windows all the same, which is why five. Noise is measured on the raw curve with
-its autocorrelation, and never taken for less than what so many coin flips have. Where a step is a group or two its mean
-takes few values and no standard deviation says how often the lowest comes; counting low steps does, in whatever
-number of coins the siblings of a group are worth. Rates on the corpus: `lego_core/health/README.md`.
+The peak is the largest running median of 15 steps (of 5 at the beginning) before those 15, so that one lucky step is
+no peak; it is still the luckiest of many windows, hence five standard deviations. Noise is measured on the raw curve
+with its autocorrelation, and is at least that of as many coin flips. Where a step is only a group or two, its mean
+takes few values and no standard deviation says how often the lowest comes; counting low steps does, however alike the
+siblings of a group are. Rates on the corpus: `lego_core/health/README.md`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ LOW = 0.5
 DEEP = 0.35
 SIGMAS = 5.0
 SHORT, SIGMAS_SHORT = 10, 6.0
-"""Fewer steps than that before the drop say little about peak and noise."""
+"""Fewer than `SHORT` steps before the drop say little about peak and noise."""
 LUCK = 1e-5
 PAST = 45
 """Steps before the stretch that say how often a step is low anyway."""
 ALIKE = 1.5
-"""Siblings of a group are more alike than coins: their mean varies by so much more."""
+"""Siblings of a group are more alike than coins; their mean varies by this factor more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,22 +109,22 @@ def _sd(history: Floats, peak: float, graded: Floats, count: int) -> float:
 
 
 def _by_luck(is_low: NDArray[np.bool_], start: int) -> float:
-    """How likely so many low steps from `start` on are, by how often steps were low before."""
+    """How likely this many low steps from `start` on are, given how often steps were low before."""
     before, stretch = is_low[max(start - PAST, 0) : start], is_low[start:]
     return at_least(int(stretch.sum()), len(stretch), seen=float(before.sum()), among=len(before))
 
 
 def _start(values: Floats, peak: float) -> int:
-    """Index behind the last point that was still above half of the peak for two steps in a row: behind all points
-    where a recovery has begun."""
+    """Index after the last two points in a row above half of the peak, and so after every recovery that began."""
     high = values >= LOW * peak
     pairs = np.flatnonzero(high[1:] & high[:-1])
     return int(pairs[-1]) + 2 if len(pairs) else 0
 
 
 def onset(rewards: Floats) -> int | None:
-    """Index of the first of three steps below a tenth of the peak so far: what a collapse is, for
-    whoever measures how late a detector was. It looks ahead, so it detects nothing itself."""
+    """Index of the first of three steps below a tenth of the peak so far.
+
+    This defines when a collapse began, to measure how late a detector was. It looks ahead, so it is no detector."""
     peaks = np.maximum.accumulate(np.nan_to_num(rewards, nan=-np.inf))
     low = rewards < 0.1 * peaks
     for i in range(len(rewards) - 2):

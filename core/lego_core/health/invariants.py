@@ -1,8 +1,7 @@
-"""What no learning run does. Pure functions over arrays; each may stop a run.
+"""What no learning run does. Pure functions over arrays; each one is a reason to stop a run.
 
-A rate has to hold on `STEPS` steps in a row, and something has to have been better before: a run that was
-set up so that nearly everything is truncated, or has not earned anything yet, is misconfigured or young,
-not collapsed.
+A rate has to hold for `STEPS` steps in a row, and the run has to have been better before: a run whose set-up
+truncates nearly everything, or that has not earned anything yet, is misconfigured or young, not collapsed.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ STUCK_STEPS = 10
 RATE = 0.95
 MOST = 0.5
 USUAL = 0.5
-"""A rate that was above this before is how the run is set up."""
+"""A rate that was above this before comes from the set-up of the run."""
 NEARLY = 0.9
-"""A rate that was above this before says nothing when it reaches 95 %, whatever the reward does."""
+"""A rate that was above this before proves nothing when it reaches 95 %, whatever the reward does."""
 HELD = 0.8
-"""Of the best level so far: a run that earns so much has not lost what it could."""
+"""Share of the best level so far: a run that still earns this much has not lost its skill."""
 CHANCE = 1e-4
-"""A stretch without any reward is chance unless it is rarer than this; one of groups without variance has `LUCK`."""
+"""A stretch without any reward counts as chance unless it is less likely than this; for groups without variance it is `LUCK`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,9 +51,10 @@ def non_finite(column: Column) -> Breach | None:
 
 
 def saturated(rates: Floats, rewards: Floats) -> Breach | None:
-    """A share `[n]` in [0, 1] that is at least 95 % for six measured steps, though it was below one
-    half before; or, where it never was, though rewards were twice as high before. A run that earns as much as
-    ever has found another way to work, and is no breach; neither is one that is nearly there all the time."""
+    """A share `[n]` in [0, 1] of at least 95 % for six measured steps that was below one half before.
+
+    If it never was, rewards must have been twice as high before. A run that earns as much as ever has found another
+    way to work and is no breach; neither is one whose share is always nearly that high."""
     index = np.flatnonzero(np.isfinite(rates))
     start = _stretch(rates[index] >= RATE)
     if len(index) - start < STEPS:
@@ -69,7 +69,7 @@ def saturated(rates: Floats, rewards: Floats) -> Breach | None:
 
 
 def dominating(shares: Floats) -> Breach | None:
-    """One repeated token dominates half of the rollouts for six measured steps: no policy starts like that."""
+    """One repeated token dominates half of the rollouts for six measured steps; no policy starts like that."""
     index = np.flatnonzero(np.isfinite(shares))
     start = _stretch(shares[index] >= MOST)
     if len(index) - start < STEPS:

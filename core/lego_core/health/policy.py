@@ -1,8 +1,8 @@
-"""Which policy holds for a run: the recipe's, or what a person has set since.
+"""Which policy holds for a run: the recipe's, or the one a person has set since.
 
 Owns reading and setting it. Invariants: a policy is registered before it acts, with who and why, in the run's
-mailbox, which is its audit log; the newest that can be read holds, also behind a resume; what cannot be read
-changes nothing.
+mailbox, which is the audit log; the newest readable one holds, also after a resume; an unreadable one changes
+nothing.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The watchdog in the trainer's process: the only program that may stop a run (law 9).
+"""The watchdog in the trainer's process: the only program that may decide to stop a run (law 9).
 
     step record ──▶ detectors ──▶ events: `watchdog` (heartbeat), `alert` (raised, cleared)
                         │
                         └── policy says `stop` ──▶ the controller commits, publishes and ends with exit code 4
 
-Invariants: only what `diagnose` calls an invariant or a drop stops, and only under `action = "stop"`; the
-same rules decide in a backtest; a failure of the watchdog itself is an event and never the run's end. Its
-heartbeat is watched from outside, by `lego_core.health.of_run`. Stops nothing itself.
+Invariants: only what `diagnose` calls an invariant or a drop is a reason to stop, and only under `action = "stop"`;
+a backtest decides by the same rules; a failure of the watchdog itself is an event and never ends the run. It only
+says why a run should stop: the controller stops it. `lego_core.health.of_run` watches the heartbeat from outside.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lego_core.health.series import make_series
 from lego_core.types import StepRecord
 
 HEARTBEAT, ALERT, FAILED = "watchdog", "alert", "watchdog_failed"
-"""Kinds of its events."""
+"""The kinds of events it writes."""
 
 
 class Events(Protocol):
@@ -33,7 +33,7 @@ class Events(Protocol):
 
 
 class Watchdog:
-    """Looks at each step once, when its numbers are known and before it is committed."""
+    """Looks at each step once: after its numbers are known, before it is committed."""
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class Watchdog:
         past: Sequence[StepRecord] = (),
         resumed: Sequence[int] = (),
     ) -> None:
-        """`past` and `resumed` are the committed steps of a run that goes on, and where it went on before."""
+        """`past` are the committed steps of a run that is resumed, `resumed` the steps at which it was resumed before."""
         self._events, self._run_dir, self._registered = events, run_dir, registered
         self._records = list(past)
         self._resumed = (*resumed, past[-1].step + 1) if past else tuple(resumed)
         self._raised: dict[tuple[str, str], Finding] = {}
 
     def after_step(self, record: StepRecord) -> str:
-        """Why the run has to stop now; empty when it goes on."""
+        """Why the run has to stop now; empty if it goes on."""
         self._records.append(record)
         try:
             policy = effective_policy(self._run_dir, self._registered)
