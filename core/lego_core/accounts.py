@@ -1,6 +1,6 @@
-"""What a step says of itself: the record of what it sampled, trained, left out and waited for.
+"""What a step reports about itself: what it sampled, trained, left out and waited for.
 
-Pure, but for the clock it is given. Owns the definitions of idle shares and of lag.
+Pure, apart from the clock it is given. Owns the definitions of idle shares and of lag.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the trainer does at a step boundary about what people asked: stop, pause, go on.
+"""Answers people's requests at a step boundary: stop, pause, go on.
 
-Owns the order: a request is heard behind a committed step and acknowledged in the run's events before
-it takes effect. Requests of two people count both. Law 9: nothing here stops a run by itself.
+Owns the order: a request is read after a committed step, and acknowledged in the run's events before
+it takes effect. Requests from two people both count. Law 9: nothing here stops a run of its own accord.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What may be changed of a recipe when its run goes on, and what holds afterwards.
+"""Which keys of a recipe may change when its run is resumed, and which recipe holds afterwards.
 
-    run.json                                           what the run was started with; never changed
+    run.json                                                   what the run was started with; never changed
     started {resumed, changed: {train.learning_rate: 1e-7}}    an event for each resume
 
-Owns which keys those are and how changes add up. Invariants: only what says how the next update is made may change, so
-that data, rollouts and what was measured before stay what they were; the recipe that holds is the first one with all
-changes since, in their order (law 8); whatever else stands in such an event changes nothing.
+Owns which keys those are and how changes add up. Invariants: only settings of the next update may change, so that
+data, rollouts and earlier measurements keep their meaning; the recipe that holds is the first one with all changes
+since, in order (law 8); any other field of such an event changes nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The processes of a run, on its Ray: engines, trainer and rollout workers.
+"""The processes of a run, on its Ray cluster: engines, trainer and rollout workers.
 
     controller (this process)
       ├── RolloutPool   ──▶ RolloutWorker actors: proxy, harness, sandboxes
@@ -7,8 +7,8 @@
       ├── RayTrainer    ──▶ trainer actor
       └── with `eval.engines` a worker and an engine that only evaluations use
 
-Which Ray that is, and where on it each of them goes, is `ray_places.py`'s. Everything is stopped in reverse when
-the context ends. Decides nothing about training.
+`ray_places.py` decides which Ray cluster that is and where on it each process goes. Everything is stopped in reverse
+order when the context ends. Decides nothing about training.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Checkpoints on their way to the disk while training goes on: one at a time.
+"""Writes checkpoints to disk while training goes on, one at a time.
 
-    step k trained ─▶ begin k: what it holds is copied ─▶ publish k, train k + 1 …
-                         └──▶ written beside that ─▶ committed: told, older ones removed
+    step k trained ─▶ begin k: its state is copied ─▶ publish k, train k + 1 …
+                         └──▶ written meanwhile ─▶ committed: reported, older ones removed
 
-Invariant: steps are committed in order, and `finish` returns when none is under way. A write that fails ends
-the run, and so does a run that ends otherwise: the step is then not committed, and a resume makes it again.
+Invariant: steps are committed in order, and `finish` returns when no commit is under way. A write that fails ends the
+run. If the run ends during a write, for whatever reason, that step is not committed and a resume trains it again.
 """
 
 from __future__ import annotations

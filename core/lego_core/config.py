@@ -1,8 +1,8 @@
 """The recipe: every knob of a run, validated before anything starts.
 
-One TOML file, one section per part; unknown keys and wrong types are refused with the key, what
-was got and what was expected. Torch-free, so that faces can check a recipe. Defaults are the
-paper's Table 10 where it has one. Does not look at the machine: that is `lego validate`'s work.
+One TOML file with one section per part. Unknown keys and wrong types are refused, naming the key, what
+was got and what was expected. Free of torch, so that faces can check a recipe. Defaults are those of the
+paper's Table 10 where it has one. Does not look at the machine: `lego validate` does.
 """
 
 from __future__ import annotations

@@ -17,22 +17,23 @@ Time runs to the right; ▒ rollouts of a step, ▓ its training, S the bound `r
 | training of step k       | all rollouts of step k, and version k − 1     |
 | publishing version k     | training of step k                            |
 | the commit of step k     | training of step k, and the commit before it; |
-|                          | it is written while everything else goes on   |
+|                          | everything else goes on meanwhile             |
 | an engine call in flight | nobody: a publish cuts it, and it goes on     |
-| evaluation of version k  | version k; without an engine of its own the   |
-|                          | trainer waits for it, with one where more     |
+| evaluation of version k  | version k                                     |
+| the trainer              | an evaluation that shares its engines; one    |
+|                          | that has its own only if more evaluations     |
 |                          | wait than checkpoints are kept                |
 
-A token is therefore at most S versions older than the weights it trains, the time it waited for room or
-for its siblings included. Nothing is dropped to keep that bound: steps are trained in the source's order
+A token is therefore at most S versions older than the weights it trains, including the time it waited for
+room or for its siblings. Nothing is dropped to keep that bound: steps are trained in the source's order
 with all of their rollouts, so how long a rollout takes never decides whether it is learned from. The
-price is that a step waits for its longest rollout; a larger S hides it. Synchronous is S = 0 (law 10).
+price is that a step waits for its longest rollout; a larger S hides that. Synchronous is S = 0 (law 10).
 
-Invariant (law 8): a trajectory is in the store before it counts, and a step is committed by its
-checkpoint, which carries the step's own record. Whatever happens between two commits, `run` on a
-resumed store uses the trajectories that are there, samples only the missing ones and trains each
-rollout once. Owns no numerics, no sandbox and no Ray: those stand behind the protocols below. Its only
-clock is the event loop's, so that a simulation can drive it.
+Invariant (law 8): a trajectory is stored before it counts, and a step is committed by its checkpoint,
+which carries the step's own record. Whatever happens between two commits, `run` on a resumed store uses
+the trajectories that are there, samples only the missing ones and trains each rollout once. Owns no
+numerics, no sandbox and no Ray: those are behind the protocols below. Its only clock is the event
+loop's, so that a simulation can drive it.
 """
 
 from __future__ import annotations

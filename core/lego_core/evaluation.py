@@ -1,11 +1,11 @@
-"""Held-out evaluation: what a published version solves of tasks it was never trained on.
+"""Held-out evaluation: how many tasks it was never trained on a published version solves.
 
     version k committed ─▶ rollouts of every held-out task ─▶ pass@1, pass@k, pass^k ─▶ store
 
-With an engine of its own an evaluation serves version k from its checkpoint, while training goes on;
-without, the training engines sample it and the loop waits, so that they hold version k meanwhile.
-Either way all of it is sampled by version k, also where a run was killed in the middle: what is evaluated
-is committed. Trains nothing; recorded once per step.
+With an engine of its own, an evaluation serves version k from its checkpoint while training goes on.
+Otherwise the training engines sample it, and the loop waits so that they keep version k meanwhile.
+Either way version k samples all of it, even if the run was killed in between, because only committed
+versions are evaluated. Trains nothing; recorded once per step.
 """
 
 from __future__ import annotations

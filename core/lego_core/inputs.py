@@ -1,7 +1,7 @@
 """What a run trains on: its task pool and its starting policy.
 
-Generates and caches what the recipe asks to be generated; proves every task before use (untouched
-earns 0, the reference solution earns 1) and refuses a pool with a task that fails. Starts nothing
+Generates and caches what the recipe asks to be generated. Proves every task before use (untouched it
+earns 0, with the reference solution 1) and refuses a pool with a task that fails. Starts nothing
 that outlives the call.
 """
 

@@ -1,9 +1,9 @@
 """Starts a run in this process: `python -m lego_core.launch`.
 
-Owns the order in which parts come up and go down, and nothing else. Whatever can be refused is
-refused before the run directory exists; whatever was started is stopped, in reverse, on every way
-out. The first line on stdout is `run: <directory>`: faces follow the run there. From then on whatever
-this process and its children print goes to the run's log; only the last word comes back to stderr.
+Owns the order in which the parts start and stop, and nothing else. Whatever can be refused is refused
+before the run directory exists; whatever was started is stopped, in reverse order, on every way out.
+The first line on stdout is `run: <directory>`, where faces follow the run. From then on the output of
+this process and its children goes to the run's log; only the last word comes back to stderr.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Finds and ends processes that a killed launch left behind.
 
-Every process of a launch inherits `LEGO_LAUNCH=<signature>` in its environment, or has files of the launch's
-folder, where `owner` holds the same signature, open for writing. A process whose launch is dead is nobody's
-and is ended: Ray's agents, for one, outlive a `kill -9` of their driver. Invariant: whoever is without such a
-signature, belongs to another user, or whose launch cannot be seen from here (in a container, say) is not
-touched; nor is one who only reads what a launch wrote.
+Every process of a launch inherits `LEGO_LAUNCH=<signature>` in its environment, or has files open for writing in the
+launch's folder, whose `owner` file holds the same signature. A process whose launch is dead has no owner and is ended:
+Ray's agents, for one, outlive a `kill -9` of their driver. Invariant: a process without such a signature, of another
+user, or whose launch cannot be seen from here (in a container, say) is not touched; nor is one that only reads what a
+launch wrote.
 """
 
 from __future__ import annotations

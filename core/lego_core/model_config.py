@@ -1,7 +1,7 @@
-"""What a checkpoint's config.json says of its language model.
+"""What a checkpoint's config.json says about its language model.
 
-Multimodal checkpoints, Qwen3.5 among them, describe the language model under `text_config`; all others describe it at
-the top. Invariant: whoever asks here sees the same keys for both. Free of torch; judges nothing.
+Multimodal checkpoints, Qwen3.5 among them, describe the language model under `text_config`; all others at the top
+level. Invariant: callers see the same keys for both. Free of torch; judges nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How often tasks are solved, from several attempts at each, and how sure that is.
+"""How often tasks are solved, from several attempts at each, and how certain that is.
 
 For a task with c of n attempts solved, without bias for any k ≤ n:
 
@@ -6,8 +6,8 @@ For a task with c of n attempts solved, without bias for any k ≤ n:
     pass^k =     C(c, k)   / C(n, k)     all of k attempts solve it           (Yao et al., arXiv 2406.12045)
 
 pass@1 and pass^1 are the solve rate c / n. Intervals are Wilson's with the number of *tasks*: attempts at
-one task are no independent evidence. A mean of values in [0, 1] varies no more than a share of the same
-mean does, so they cover at least what they promise, and they do not vanish at 0 and 1. Pure.
+one task are not independent evidence. A mean of values in [0, 1] varies no more than a share with the same
+mean, so the intervals cover at least what they promise, and they do not vanish at 0 and 1. Pure.
 """
 
 from __future__ import annotations

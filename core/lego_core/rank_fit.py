@@ -1,10 +1,10 @@
-"""Whether a run's processes fit a model and a machine, before anything is started.
+"""Whether a run's processes fit its model and machine, before anything is started.
 
     no GPU      all of them compute on the CPU
     one         all of them share it, if the trainer is one rank
     several     each trainer rank and each engine has one of its own
 
-Owns the refusals, which the run, its trainer and `lego validate` share. Free of torch and ray; knows nothing of
+Owns the refusals that the run, its trainer and `lego validate` share. Free of torch and ray; knows nothing of
 how ranks work.
 """
 

@@ -1,8 +1,8 @@
 """Whether the nodes of a cluster can do their part: what each has to see, and which versions it has.
 
-    this process ── writes a word into the shared folder ──▶ every node reads it and writes beside it
+    this process ── writes a word into the shared folder ──▶ every node reads it and writes an answer next to it
 
-Invariant: `faults_of_nodes` returns only where every node sees the very same folder. Runs one short task on each
+Invariant: `faults_of_nodes` returns only if every node sees the very same folder. Runs one short task on each
 node and changes nothing there.
 """
 

@@ -1,11 +1,11 @@
-"""The Ray of a run, and where on it the run's processes go.
+"""The Ray cluster of a run, and where on it the run's processes go.
 
-    no address   a Ray of its own on this machine: loopback, random ports, a folder that goes with it
-    an address   a cluster that runs already: joined and left, never stopped. Each process has a CPU reserved, and its
-                 GPU, before the first one starts: trainer ranks close together, engines and rollout workers apart
+    no address   a cluster of its own on this machine: loopback, random ports, a folder that is removed with it
+    an address   a running cluster: joined and left, never stopped. Each process has a CPU, and its GPU, reserved before
+                 the first one starts: trainer ranks close together, engines and rollout workers apart
 
-Invariant: whatever happens, a cluster that was joined runs on without anything of ours; what it cannot do for the
-run is refused in one line before a process of the run starts. Starts none itself.
+Invariant: whatever happens, a cluster that was joined keeps running and nothing of ours stays on it; what it cannot
+do for the run is refused in one line before any process of the run starts. Starts none of these processes itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Where an interrupted run stands.
 
-A step is committed by its checkpoint, which carries the step's own record. Its line ends steps.jsonl, so
-that whatever an attempt behind it said is discarded (`store/rewind.py`). Everything sampled for
-later steps or for an evaluation without a result is uncommitted: it is handed back, so that it is
-used and not sampled again. Reads only.
+A step is committed by its checkpoint, which carries the step's own record. Its line ends steps.jsonl, and
+whatever an attempt wrote after it is discarded (`store/rewind.py`). Rollouts sampled for later steps,
+or for an evaluation without a result, are uncommitted: they are handed back, to be used and not
+sampled again. Reads only.
 """
 
 from __future__ import annotations

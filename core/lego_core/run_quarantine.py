@@ -1,9 +1,9 @@
-"""A run's quarantine: tells what it finds, once, and outlives the process.
+"""A run's quarantine: reports each finding once, and outlives the process.
 
     rollouts of a step ─▶ Quarantine ─▶ an event per task that is new       checkpoint ─▶ a resumed run
 
 Invariant: a checkpoint carries what its run knew, so that nothing has to be read again, and a task that
-has its event gets no second one. Which tasks those are is decided in `rollouts/quarantine.py`.
+has its event gets no second one. `rollouts/quarantine.py` decides which tasks those are.
 """
 
 from __future__ import annotations

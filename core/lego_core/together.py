@@ -1,4 +1,4 @@
-"""Coroutines side by side: all succeed, or the first failure is raised and the rest cancelled.
+"""Coroutines run side by side: all succeed, or the first failure is raised and the rest are cancelled.
 
 Unlike a bare TaskGroup these raise the failure itself, not a group around it: one broken part must
 end in one clear line.

@@ -2,9 +2,10 @@
 
     trainer   last, new ── changes ──▶ file            engine   last, file ── assembled ──▶ new
 
-In a file of changes a tensor that changed in few places is those places and their values, one that changed in
-many is itself, and one that did not change is absent: such a file is never larger than all weights. Invariant:
-bits are compared and values are sent, so what is assembled is what would have been sent whole, bit by bit.
+In a file of changes, a tensor that changed in few places is stored as those places and their values, one that changed
+in many places is stored completely, and one that did not change is absent: such a file is never larger than all
+weights. Invariant: bits are compared and values are sent, so the assembled weights are bit for bit those that a full
+file would have brought.
 """
 
 from __future__ import annotations

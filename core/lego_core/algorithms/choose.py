@@ -1,4 +1,4 @@
-"""The objective a recipe names. Nothing else knows all of them."""
+"""The objective that a recipe names. The only module that knows all of them."""
 
 from __future__ import annotations
 

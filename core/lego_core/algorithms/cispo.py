@@ -1,10 +1,10 @@
-"""CISPO (MiniMax-M1, arXiv 2506.13585): the clip bounds a token's weight and never takes its gradient.
+"""CISPO (MiniMax-M1, arXiv 2506.13585): the clip bounds a token's weight but never removes its gradient.
 
     r_t  = π_t / π_old_t
     l_t  = −sg(clip(r_t, 1 − low, 1 + high)) A_t log π_t
     loss = Σ_r Σ_t l_t / Σ_r n_r               (token-mean)
 
-The paper uses no lower bound: `clip_low` = 1 is that.
+The paper uses no lower bound, which is `clip_low` = 1.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Correction for an engine that is not quite the trainer: importance weights per token, bounded.
+"""Correction for an engine that differs slightly from the trainer: bounded importance weights per token.
 
     w_t = π_old_t / π_rollout_t            π_old the trainer's at the start of the step
     truncate:  min(w_t, bound)             truncated importance sampling (TIS)
     mask:      w_t where 1/bound ≤ w_t ≤ bound, else 0        (masked importance sampling, IcePop)
 
-Multiplies each token's policy loss and not its KL. Covers both what rounding does and what staleness
-does. Off by default: with routing replay the engine's log-probabilities are the trainer's, and the
-correction biases what it cuts. Per token: the product over a long rollout says nothing any more.
+Multiplies each token's policy loss, not its KL. It covers both rounding and staleness. Off by default: with
+routing replay the engine's log-probabilities match the trainer's, and the correction biases what it cuts. It
+works per token because the product over a long rollout carries no information any more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How far two sets of log-probabilities of the same tokens are apart.
+"""How far apart two sets of log-probabilities of the same tokens are.
 
-Pure functions of `[N]` tensors, N trained tokens; scalars come back as 0-d tensors, or floats
-where said. Reductions run in float64. Definitions are the paper's Tables 3 and 7.
+Pure functions of `[N]` tensors, N trained tokens; scalars are returned as 0-d tensors, or as floats
+where stated. Reductions run in float64. Definitions are those of the paper's Tables 3 and 7.
 """
 
 from __future__ import annotations

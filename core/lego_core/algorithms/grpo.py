@@ -5,8 +5,8 @@
     GRPO   loss = 1/R Σ_r 1/n_r Σ_t l_t        (seq-mean-token-mean)
     DAPO   loss = Σ_r Σ_t l_t / Σ_r n_r        (token-mean: long rollouts weigh more)
 
-DAPO's other parts stand elsewhere: clip-higher is `clip_high` > `clip_low`, dynamic sampling is the
-filter of groups without variance (`batching.samples`), overlong shaping belongs to the grader.
+DAPO's other parts are elsewhere: clip-higher is `clip_high` > `clip_low`, dynamic sampling is the
+filter of groups without variance (`batching.samples`), and overlong shaping belongs to the grader.
 """
 
 from __future__ import annotations

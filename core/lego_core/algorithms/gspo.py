@@ -1,13 +1,13 @@
-"""Group Sequence Policy Optimization (arXiv 2507.18071), over the rollout.
+"""Group Sequence Policy Optimization (arXiv 2507.18071), with the rollout as the sequence.
 
-For rollout r with n_r sampled tokens, whatever branches they stand in:
+For rollout r with n_r sampled tokens, in whichever branches:
 
     log s_r = 1/n_r Σ_t (logp_t − logp_old_t)
     loss_r  = max(−A_r s_r, −A_r clip(s_r, 1 − low, 1 + high))
     loss    = 1/R Σ_r (loss_r + kl_coef · 1/n_r Σ_t kl_t)              (seq-mean-token-mean)
 
 Computed in token form (the paper's GSPO-token), s_rt = sg(s_r) · π_t / sg(π_t): the same value and
-gradient, but a sum over tokens, so that a rollout may lie in several micro-batches.
+gradient, but as a sum over tokens, so that a rollout may be split over several micro-batches.
 """
 
 from __future__ import annotations

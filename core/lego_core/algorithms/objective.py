@@ -1,11 +1,11 @@
-"""What the trainer asks of a policy objective: a loss for each token and a weight for each token.
+"""What the trainer needs from a policy objective: a loss and a weight for each token.
 
     loss = Σ_t w_t · (c_t · l_t + kl_coef · kl_t)
 
-l and w are the objective's, c corrects for an engine that is not the trainer (1 when that is off),
-kl is the k3 penalty against the reference. A sum over tokens: micro-batches and ranks add up to the
-batch. What this needs is that everything about a whole rollout or batch (its token count, GSPO's
-mean log-ratio) is known before any part of the loss is.
+l and w come from the objective; c corrects for an engine that differs from the trainer (1 when that is
+off); kl is the k3 penalty against the reference. It is a sum over tokens, so micro-batches and ranks add
+up to the batch. This requires that everything about a whole rollout or batch (its token count, GSPO's
+mean log-ratio) is known before any part of the loss is computed.
 
 Shapes: N tokens of a micro-batch, R rollouts of the whole batch; `rollout` `[N]` maps one to the
 other. Pure functions; no state, no model.

@@ -1,9 +1,9 @@
 """Samples of ragged lengths into micro-batches of bounded size: padded rows, or one packed row.
 
-Padded: a sample a row, filled up on the right, where causal attention never looks from a real token.
-Packed: all samples behind each other in one row, without padding; of two branches of one rollout the
-common beginning lies there once. Each sample is then a `Path` through the row, which is what its
-attention follows; experts, norms and projections see every token once.
+Padded: one sample per row, padded on the right, where causal attention never looks from a real token.
+Packed: all samples one after another in a single row, without padding; what two branches of a rollout
+have in common lies there once. Each sample is then a `Path` through the row, which its attention
+follows; experts, norms and projections see every token once.
 
 Invariant: every sample lands in exactly one micro-batch, deterministically, and each trained token
 is scored by the position before it on its own path.

@@ -1,6 +1,6 @@
 """Where the tokens of samples lie in a micro-batch, and what branches of a rollout share.
 
-Invariant: two samples share a position only where ids and routes of everything up to it are equal,
+Invariant: two samples share a position only if ids and routes of everything up to it are equal,
 so that what is computed there is the same for both.
 """
 

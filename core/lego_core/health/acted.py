@@ -1,7 +1,7 @@
 """What the rollouts of a step did, counted: turns, truncations, calls, repetition.
 
-Pure function of trajectories. Counts are over all rollouts of the step, failed ones included; shares are
-made where they are shown. Holds numbers only, never what was said.
+Pure function of trajectories. Counts cover all rollouts of the step, failed ones included; shares are
+computed where they are shown. Holds only numbers, never text.
 """
 
 from __future__ import annotations

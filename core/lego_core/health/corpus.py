@@ -1,8 +1,8 @@
 """Labelled runs that the detectors are calibrated on: published collapses, and healthy runs that look like them.
 
-Most of the published curves are pictures, so each is a replica: a shape by parameters, noise as binomial
-rewards have it, and the symptoms that the report names. Numbers in text (ml-agents#101, marin#8955) are used as
-they stand, scaled to [0, 1]. Invariant: a replica is a function of its seed. Detectors never import this.
+Most published curves are pictures, so each is a replica: a parametric shape, the noise of binomial rewards, and the
+symptoms that the report names. Numbers given in text (ml-agents#101, marin#8955) are used as they are, scaled to
+[0, 1]. Invariant: a replica is a function of its seed. Detectors never import this.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The paper's Table 8 of a run: first five steps, last five steps, t of the slope.
+"""The paper's Table 8 for a run: first five steps, last five steps, t of the slope.
 
-A field that is reported, not a rule that stops: with |t| > 2 looked at on each step, a flat curve with
-lag-1 autocorrelation 0.6 is called a trend in 80 % of all runs. Pure functions.
+It is reported and never stops a run: checking |t| > 2 at each step calls a flat curve with lag-1
+autocorrelation 0.6 a trend in 80 % of all runs. Pure functions.
 """
 
 from __future__ import annotations

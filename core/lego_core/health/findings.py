@@ -1,6 +1,6 @@
 """What a detector says, and what follows from it.
 
-Owns the vocabulary between detectors, watchdog and faces. Invariants: no text of a model ever stands in
+Owns the vocabulary shared by detectors, watchdog and faces. Invariants: no text of a model is ever in
 one of these records (law 9): metric and detector names are ours, the rest is numbers; only the layers
 INVARIANT and DROP may stop a run.
 """

@@ -1,8 +1,8 @@
-"""Step records out of flat numbers: `acted.turns`, `dropped.ungraded:timeout`, `reward_mean`.
+"""Step records from flat numbers: `acted.turns`, `dropped.ungraded:timeout`, `reward_mean`.
 
-For readers that are tolerant where the store's is strict (a display, an index of many runs), so that they
-measure what the strict one measures. Invariant: nothing raises; what is missing counts as not measured or as
-none, what nobody knows is left out.
+For readers that are lenient where the store's is strict (a display, an index of many runs), so that they
+compute the same measures. Invariant: nothing raises; what is missing counts as not measured or as
+none, and unknown names are left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What held-out evaluations say that the training reward does not. Pure functions.
+"""What held-out evaluations show that the training reward does not. Pure functions.
 
-Rates are compared in standard deviations of so many coin flips, pooled over evaluations, because a single one of a few
-dozen tasks moves by several per cent of itself. Warnings only: an evaluation is rare, and late.
+Rates are compared in standard deviations of that many coin flips, pooled over evaluations, because a single evaluation
+of a few dozen tasks moves by several per cent by chance. Warnings only: evaluations are rare, and late.
 """
 
 from __future__ import annotations

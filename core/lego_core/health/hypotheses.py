@@ -1,7 +1,7 @@
-"""What may be behind the findings, and how to tell. A table, read top to bottom; no model is asked.
+"""What may be behind the findings, and how to tell. A table, read from top to bottom; no model is asked.
 
-Each entry: the findings that speak for it (any of them), those without which it is not named, the sentence and
-the next thing to look at.
+Each entry has the findings that support it (any of them), the findings it requires, the sentence, and the
+next thing to look at.
 """
 
 from __future__ import annotations

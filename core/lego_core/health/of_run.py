@@ -1,6 +1,6 @@
 """The diagnosis of a run directory: the pure functions, fed from a reader.
 
-Owns what only the directory knows: which policy holds, what was resumed, whether the watchdog is alive.
+Owns what only the directory knows: which policy holds, where the run was resumed, whether the watchdog is alive.
 Reads only.
 """
 

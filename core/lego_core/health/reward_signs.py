@@ -1,5 +1,6 @@
-"""What a reward curve looks like when something is wrong with the learning and nothing has been lost for good yet, or
-when it was lost at once. Pure functions over arrays; warnings only, as in `signs.py`.
+"""Reward curves of runs whose learning goes wrong with nothing lost for good yet, or that lost everything at once.
+
+Pure functions over arrays; warnings only, as in `signs.py`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A run's step records as arrays: what the detectors read.
 
-Owns the names and the denominators of every column. Invariant: denominators are raw, that is all
-rollouts or groups that were started, before anything was filtered; a share over survivors looks
-best when most are dead. What was not measured and what was measured and is no number are different
-things, and kept apart.
+Owns the name and the denominator of every column. Invariant: denominators are raw, that is, all rollouts or
+groups that were started, before any filter; a share over survivors looks best when most are dead. A value that
+was not measured and a measured value that is not a number are different things, and kept apart.
 """
 
 from __future__ import annotations

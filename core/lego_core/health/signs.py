@@ -1,9 +1,8 @@
 """What is worth a look and never stops a run. Pure functions over arrays, each with its reason.
 
-All of them speak of the end of the arrays: a warning that no longer holds is gone. Values are compared with
-the run's own past (its first ten measured steps, or the twenty before the last five) where no absolute
-number is right for every model; where the paper or a peer gives one, that one stands in the table of
-`diagnose.py`.
+All of them describe the end of the arrays: a warning that no longer holds is gone. Values are compared with
+the run's own past (its first ten measured steps, or the twenty before the last five), because no absolute
+number suits every model; where the paper or a peer gives one, it is in the table of `diagnose.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long somebody was inside: seconds with at least one call in flight."""
+"""How long at least one call was in flight, in seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call straight to an engine, as the trainer sees it: for what compares the two without a harness. Pure."""
+"""A direct call to an engine as a training sample, to compare engine and trainer without a harness. Pure."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The proof, at every start, that an engine computes what was pushed to it.
+"""The proof, at every start, that an engine computes with the weights that were pushed to it.
 
     probe, push the same weights, probe       ⇒ ids, log-probabilities and routes identical, bit by bit
     push other weights, probe                 ⇒ equal to transformers on those weights
     push the first ones again, probe          ⇒ identical to the first probe
 
-A reload that goes wrong raises nothing and answers plausibly, so it must be looked for. Invariant:
+A reload that goes wrong raises nothing and gives plausible answers, so it must be looked for. Invariant:
 afterwards the engine holds the weights it started with. Does not repair anything.
 """
 

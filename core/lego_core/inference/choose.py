@@ -1,7 +1,7 @@
 """Which engine this machine can run, and why.
 
 Decides from what is installed and what the processor offers, without importing vllm (10 s). The
-reason is for a person: whoever falls back to `torch` must show it.
+reason is meant for a person: a caller that falls back to `torch` must show it.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
     generate ──▶ AsyncLLM ──ipc──▶ EngineCore process (scheduler, model, KV cache)
     publish  ──▶ weight_sync ──▶ the same
 
-A publish cuts the calls in flight; each goes on under the new weights where it was (`partial.py`).
+A publish cuts the calls in flight; each continues under the new weights where it was cut (`partial.py`).
 
 Invariant: every token of a `Generation` carries the policy version that sampled it, and its routes
 have one row per input position asked for. At `start` the canary has proved that this engine
-computes what was pushed. How vLLM is asked stands in `vllm_calls.py`. Runs inside a Ray actor
-(`ray_engine.py`); knows nothing of Ray, text or rewards.
+computes with the weights that were pushed. How vLLM is called is in `vllm_calls.py`. Runs inside a
+Ray actor (`ray_engine.py`); knows nothing of Ray, text or rewards.
 """
 
 from __future__ import annotations

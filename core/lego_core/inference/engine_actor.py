@@ -2,10 +2,10 @@
 
     process ends ──▶ Ray starts another ──▶ first call ──▶ start, canary, last published weights ──▶ serves
 
-Invariant: a call is answered by an engine that the canary has proved and that holds what was published
-last; until there is one, calls are EngineUnavailable and may be asked again. An engine whose own process
-died, or whose start failed, takes this one with it, so that there is one way to come back. How often that
-may happen is Ray's count (`ray_engine.py`); knows nothing of who calls.
+Invariant: only an engine that the canary has proved and that holds the last published weights answers calls;
+until there is one, calls raise EngineUnavailable and may be repeated. If the engine's own process dies, or its
+start fails, this process ends too, so that there is only one way to come back. Ray limits how often that may
+happen (`ray_engine.py`). Knows nothing of its callers.
 """
 
 from __future__ import annotations

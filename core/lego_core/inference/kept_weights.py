@@ -1,9 +1,9 @@
 """The weights an engine served last, kept where its next process finds them.
 
-One engine's folder holds at most one file, `weights/SEQUENCE-VERSION`, in checkpoint names. Invariant:
-what `latest` names is whole, and stays what it was though the trainer writes to the path it came from or
-removes it. Costs no space while trainer and engine share a file system, since the file is a hard link; with
-weights that came as changes it is the engine's own.
+One engine's folder holds at most one file, `weights/SEQUENCE-VERSION`, in checkpoint names. Invariant: the
+file that `latest` names is complete, and does not change when the trainer overwrites or removes the file it came
+from. It takes no space while trainer and engine share a file system, because it is a hard link; for weights that
+arrived as changes it is the engine's own file.
 """
 
 from __future__ import annotations

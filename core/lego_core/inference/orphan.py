@@ -1,7 +1,7 @@
-"""A process that ends when the one that started it has.
+"""A process that ends when its parent does.
 
-vLLM computes in a child of the engine's actor, which waits for ever for a parent that was killed: it would keep its
-memory, on a GPU all of it, from the engine that Ray starts in its place, and on another machine nobody looks for it.
+vLLM computes in a child of the engine's actor, and that child waits for ever if its parent is killed. It would hold
+memory (on a GPU, all of it) that the engine Ray starts next needs, and on another machine nobody looks for it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A call that new weights cut into segments: how it goes on, and how its segments become one reply.
+"""A call that new weights cut into segments: how it continues, and how its segments become one reply.
 
     context ─▶ segment by version 3 ✂ publish 4 ─▶ segment by version 4 … ─▶ stop
 
-Invariant: each segment keeps the ids, log-probabilities and routing rows of the weights that sampled
-it. A segment asks for rows from its own last context position on, so its prefill never replaces a row
-of the segment before; joined they are one row per input position, as for an uncut call. Pure.
+Invariant: each segment keeps the ids, log-probabilities and routing rows of the weights that sampled it. A
+segment asks for rows from its own last context position on, so its prefill never replaces a row of the segment
+before. Joined, they are one row per input position, as for an uncut call. Pure.
 """
 
 from __future__ import annotations

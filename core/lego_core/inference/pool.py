@@ -2,7 +2,7 @@
 
     rollout ─▶ always the same engine, where its prefix is cached        publish ─▶ all of them at once
 
-Invariant: when `publish` returns every engine holds that version; when it raises the pool is not to be
+Invariant: when `publish` returns, every engine holds that version; when it raises, the pool must not be
 used any more. Stateless, so that any number of processes may hold a copy and agree.
 """
 

@@ -1,9 +1,9 @@
-"""The proof, after every weight sync, that each engine computes what the trainer holds.
+"""The proof, after every weight sync, that each engine computes with the trainer's weights.
 
     publish k ─▶ every engine samples the probe ─▶ the trainer scores it ─▶ log-probabilities agree
 
 The canary (`canary.py`) proves once that an engine can take weights; the probe proves each time that
-these have arrived, whole, at every engine. Invariant: `publish` returns only behind a probe that
+they have arrived complete at every engine. Invariant: `publish` returns only after a probe that
 agreed. Repairs nothing.
 """
 

@@ -1,9 +1,9 @@
-"""An engine in a process of its own: the Ray actor and the handle rollout workers hold.
+"""An engine in a process of its own: the Ray actor, and the handle that rollout workers hold.
 
-Invariant: every call on `RayEngine` ends in an answer or an EngineError, within `timeout_s` and the time
-of the publishes that may cut it; a cancelled call frees its work in the engine. An engine whose process died is started again by Ray, at most
-`MAX_RESTARTS` times: meanwhile calls end in EngineUnavailable, and only `publish` waits for it; afterwards
-they end in EngineError.
+Invariant: every call on `RayEngine` ends in an answer or an EngineError, within `timeout_s` plus the time of the
+publishes that may cut it; a cancelled call frees its work in the engine. Ray restarts an engine whose process died, at
+most `MAX_RESTARTS` times. Until it is back, calls raise EngineUnavailable and only `publish` waits for it; after the
+last restart they raise EngineError.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an engine is to serve, whichever engine that is."""
+"""What an engine has to serve, the same for every kind of engine."""
 
 from __future__ import annotations
 

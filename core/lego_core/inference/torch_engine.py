@@ -1,8 +1,8 @@
-"""A small engine for machines where no vLLM wheel fits: transformers, one call at a time.
+"""A small engine for machines without a fitting vLLM wheel: transformers, one call at a time.
 
-Same promises as `VllmEngine` (processed log-probabilities, routes, versions, canary at start), a
-fraction of its speed; whoever picks it says so. Shares no code with the trainer, so that their
-agreement stays evidence. Calls run in a thread, in order of arrival.
+It keeps the promises of `VllmEngine` (processed log-probabilities, routes, versions, canary at start) at a
+fraction of its speed; a caller that picks it says so. Shares no code with the trainer, so that their
+agreement remains evidence. Calls run in a thread, in order of arrival.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How vLLM is set up and asked, and how its answers are read.
+"""How vLLM is set up and called, and how its answers are read.
 
-Owns every argument that is handed to vLLM and the reason for it. Invariant: what is read from an answer is complete, or
-an EngineError says what was missing. Holds no engine; imports vllm only when it is called.
+Owns every argument that is passed to vLLM, and the reason for it. Invariant: an answer is read completely, or an
+EngineError says what was missing. Holds no engine; imports vllm only when called.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What runs inside vLLM's worker: our weight-transfer backend, a repair of its CPU experts, and its end.
 
-The wire is one safetensors file (or a folder of them) in checkpoint names, on tmpfs where there is
+Weights arrive as one safetensors file (or a folder of them) in checkpoint names, on tmpfs where there is
 one. Invariant: after `finish_weight_update` the worker holds exactly the tensors of that file.
 Knows nothing of requests, versions or pausing: that is `weight_sync`'s work.
 

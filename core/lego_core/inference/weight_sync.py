@@ -2,8 +2,8 @@
 
     pause (calls in flight end as they are) → start → update → finish → reset prefix cache → resume
 
-Calls are cut and not kept: a kept call would be prefilled again by the new weights, whose routing rows
-would then stand behind log-probabilities of the old ones.
+Calls are cut rather than kept: the new weights would prefill a kept call again, and their routing rows
+would then stand next to log-probabilities of the old ones.
 
 Invariant: when `push_weights` returns, no cached key, value or route was computed by older
 weights. When it raises, the engine may hold a mixture: the caller must not use it any more.

@@ -1,7 +1,7 @@
 """`python -m lego_core.proofs --recipe FILE.json --out FILE.jsonl --scratch DIR`.
 
-Starts the engine the run would have and the trainer it would have, in this process, and writes a line of
-JSON per proof as it is known. What these say themselves goes to stderr. Exit code 0 when it came to its end.
+Starts the engine and the trainer that the run would have, in this process, and writes one line of JSON per proof
+as soon as it is known. Their own output goes to stderr. Exits with 0 when all proofs were made.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The engine answers with what training needs: ids, their log-probabilities, and `[n−1, L, K]` routes.
 
-Owns the questions that the other proofs use the answers of. Reads an engine through its protocol.
+Owns the calls whose answers the other proofs use. Reads an engine through its protocol.
 """
 
 from __future__ import annotations

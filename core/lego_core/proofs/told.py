@@ -1,4 +1,4 @@
-"""What a proof says: plain values, since it is read in another process."""
+"""What a proof says, as plain values, because another process reads it."""
 
 from __future__ import annotations
 

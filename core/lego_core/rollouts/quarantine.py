@@ -1,11 +1,11 @@
-"""Tasks whose reward means nothing, noticed while a run goes on.
+"""Tasks whose reward means nothing, detected while a run goes on.
 
     trajectories of a step ─ observe ─▶ newly quarantined tasks (an event each) ─▶ left out from then on
 
-Two signs, neither of which costs a grading: a reward for an empty change, and one and the same change
-that earned different rewards. Invariant: what is known before a step is a pure function of the
-trajectories of earlier steps, seen in any order and however often, so that a resumed run draws the tasks
-that an undisturbed one would have drawn. R2E-Gym#27 has tasks that paid for doing nothing.
+Two signs, neither of which costs a grading: a reward for an empty change, and the same change earning
+different rewards. Invariant: what is known before a step is a pure function of the trajectories of
+earlier steps, seen in any order and however often, so that a resumed run draws the same tasks as an
+undisturbed one. R2E-Gym#27 has tasks that paid for doing nothing.
 """
 
 from __future__ import annotations

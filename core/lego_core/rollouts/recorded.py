@@ -1,9 +1,9 @@
-"""Rollouts that are in the store before they count.
+"""Rollouts that are stored before they count.
 
 Owns the path from a spec to its recorded attempts. Invariants (law 8): a trajectory is stored before
-anybody is given it, and never while the weights that may have sampled it are not proven; a rollout that
-an interrupted run left finished is used and not sampled again, and one that had failed there is done
-again under a name of its own. Decides nothing about training.
+anybody receives it, and never while the weights that may have sampled it are unproven; a rollout that an
+interrupted run finished is used and not sampled again, and one that failed there is repeated under a
+new name. Decides nothing about training.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which rollouts a step or an evaluation consists of.
 
-Owns the order of tasks and the seeds. Invariant: a pure function of recipe, pool, step and what was
-quarantined by the steps that are whole when its rollouts may begin, so that a resumed run asks for
-exactly the rollouts an undisturbed one would have. Runs nothing.
+Owns the order of tasks and the seeds. Invariant: a pure function of recipe, pool, step and the tasks that
+were quarantined by steps complete before its rollouts may begin, so that a resumed run asks for
+exactly the rollouts of an undisturbed one. Runs nothing.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     admitted(step) ──▶ in flight ──▶ whole ──▶ taken by the trainer, in the order of steps
 
-Invariant: every step is started once and taken once, whatever finishes first. How far ahead of the
-trainer rollouts may begin is said by whoever calls `admit`. Knows no versions and no trajectories.
+Invariant: every step is started once and taken once, whichever finishes first. The caller of `admit`
+decides how far ahead of the trainer rollouts may begin. Knows no versions and no trajectories.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A rollout worker: one process that holds a capture proxy, a harness and a sandbox backend.
 
 Runs as an asynchronous Ray actor; knows the engine only as `Engine`. Invariant: `run` returns a
-Trajectory for every spec it was given, failed ones included. Decides nothing about training.
+Trajectory for every spec it is given, failed ones included. Decides nothing about training.
 """
 
 from __future__ import annotations

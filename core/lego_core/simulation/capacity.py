@@ -1,8 +1,8 @@
 """What a model costs on GPUs: memory and time, from its configuration and a few published figures.
 
-Arithmetic, not measurement: every assumption is a named constant below. Knows Qwen3-MoE's and
-Qwen3.5-MoE's configurations, and dense ones; counts what is large and leaves out what is not (norms,
-biases, convolutions). Free of torch.
+Arithmetic, not measurement: every assumption is a named constant below. Knows the configurations of Qwen3-MoE,
+Qwen3.5-MoE and dense models; counts what is large and leaves out what is not (norms, biases,
+convolutions). Free of torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What stands behind the controller's protocols in a simulation: rollouts, engines, trainer and store.
+"""What is behind the controller's protocols in a simulation: rollouts, engines, trainer and store.
 
 They take virtual time and compute nothing. Invariant: a simulated token carries the version the
 engines held when it was sampled, so that staleness is measured and not assumed. The store keeps what

@@ -4,8 +4,8 @@
     staleness ─▶ step time, idle shares
 
 Owns which schedules are compared and how a step's tokens are estimated. The durations are the paper's
-Table 4 unless told otherwise; they include its engines' speed, so a plan tells schedules apart better
-than it tells hardware apart.
+Table 4 unless others are given; they include the speed of its engines, so a plan compares schedules
+better than it compares hardware.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How long the stages of a rollout take: distributions given by a few of their quantiles.
 
-Between two quantiles the logarithm of the duration is linear in the normal score of its rank. Below the
-median and beyond p99 it goes on as between the median and p90: what lies between p90 and p99 is the rise
-from the usual to the exceptional (a retry, a full queue), and going on with *that* would give Table 4's
-verification a mean of 92 s where the paper's is 35.9. A log-normal's quantiles give that log-normal.
+Between two quantiles the logarithm of the duration is linear in the normal score of its rank. Below the median and
+beyond p99 the slope is that between the median and p90. The step from p90 to p99 is the rise from the usual to the
+exceptional (a retry, a full queue); continuing with *that* slope would give Table 4's verification a mean of 92 s,
+where the paper's is 35.9. The quantiles of a log-normal give that log-normal.
 
 Owns the paper's Table 4. Invariant: a rollout's duration is a function of its id and a seed, whatever
 else is simulated, so that two schedules are compared on the same rollouts.

@@ -1,8 +1,8 @@
 """An event loop whose clock jumps: `asyncio.sleep(3600)` takes no time and passes an hour.
 
-Owns the clock only. Invariant: time never moves while anything can run, so that code between two
-awaits takes no virtual time. What waits for the outside world (a socket, a thread) does not belong
-under it: when nothing is left but that, the loop says so instead of hanging.
+Owns only the clock. Invariant: time never moves while anything can run, so that code between two
+awaits takes no virtual time. Code that waits for the outside world (a socket, a thread) does not belong
+under it: when nothing but that is left, the loop says so instead of hanging.
 """
 
 from __future__ import annotations

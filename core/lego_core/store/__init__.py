@@ -1,6 +1,6 @@
-"""The run directory: the truth about a run, append-only and readable while it is written (law 8).
+"""The run directory: the source of truth about a run, append-only and readable while it is written (law 8).
 
-`layout.py` says what lies where, `writer.py` writes it, `reader.py` reads it. Free of torch and ray.
+`layout.py` says where everything is, `writer.py` writes it, `reader.py` reads it. Free of torch and ray.
 """
 
 from lego_core.store.layout import Event, IndexEntry, RunLayout, RunStatus

@@ -1,6 +1,6 @@
-"""Appending bytes to a file so that a piece is there whole or, for every reader, not at all.
+"""Appends bytes to a file so that readers see a piece completely or not at all.
 
-Owns one descriptor per file. Invariant: after `append` returns the bytes are on the disk; after it
+Owns one descriptor per file. Invariant: after `append` returns the bytes are on disk; after it
 raises the file is as it was. A process killed in between leaves a torn tail, which readers hold
 back and the next writer cuts off.
 """

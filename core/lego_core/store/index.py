@@ -1,11 +1,10 @@
 """A node-local SQLite index of one run directory: questions about millions of turns in milliseconds.
 
-The JSONL files are the truth; this is a cache that is thrown away and rebuilt whenever it does not fit
-them. Owns the file and how far each source was read. Invariants: nothing is written to the run
-directory; a torn last line waits; a later line of a step replaces an earlier one, and of steps.jsonl
-also what was said of later steps (`rewind.py`); a source that is no longer what was read (cut, replaced) is read
-anew from its beginning. The file lies on this machine's own disk, since SQLite's log cannot be shared over a
-network filesystem; several processes may share it.
+The JSONL files are the source of truth; this is a cache that is discarded and rebuilt whenever it does not fit them.
+Owns the file and how far each source was read. Invariants: nothing is written to the run directory; a torn last line
+waits; a later line of a step replaces an earlier one, and in steps.jsonl also the lines of later steps (`rewind.py`); a
+source that was cut or replaced is read anew from its beginning. The file is on this machine's own disk, because
+SQLite's log cannot be shared over a network filesystem; several processes may share it.
 """
 
 from __future__ import annotations

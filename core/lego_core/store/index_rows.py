@@ -1,8 +1,8 @@
 """How lines of a run become rows of its index.
 
-Lenient where the reader is strict: an index serves questions about runs that other versions wrote or that were
-spoiled by a disk. Takes numbers under plain names and passes over the rest; a whole line that is no
-JSON object is counted.
+Lenient where the reader is strict: an index answers questions about runs that other versions wrote or that a disk
+damaged. Takes numbers under plain names and passes over the rest; a complete line that is no JSON object is
+counted.
 """
 
 from __future__ import annotations

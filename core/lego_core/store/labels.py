@@ -1,9 +1,9 @@
-"""What people said of rollouts (the paper's fifth stage), kept with the run.
+"""What people said about rollouts (the paper's fifth stage), kept with the run.
 
     RUN/review.jsonl    one label a line, appended and never changed; the newest of a rollout holds
 
 Owns the file. Invariants: a label says who, when and why; reading never fails over a broken line; nothing here
-changes a run's training data: who leaves tasks out of a pool reads the labels.
+changes a run's training data: only a command that leaves tasks out of a pool reads the labels.
 """
 
 from __future__ import annotations

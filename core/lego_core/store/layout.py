@@ -1,4 +1,4 @@
-"""Where everything of a run lies, and the small records that only the store knows.
+"""Where everything of a run is, and the small records that only the store knows.
 
     <runs_dir>/<name>-<time>/
         run.json              recipe, versions, creation time; written once (changes since: lego_core/changes.py)
@@ -8,7 +8,7 @@
             index.jsonl       IndexEntry a line, written after its frame
         checkpoints/00012/    the trainer's
         run.log               the core's own log
-        exchange/             what processes on several nodes hand each other; only while they run
+        exchange/             what processes on several nodes pass to each other; only while they run
         control/              what people asked of the run, a file each: mailbox.py
         writer.lock           locked while somebody writes
 

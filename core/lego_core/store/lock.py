@@ -1,6 +1,6 @@
 """One writer per run: an exclusive lock that readers can see without ever taking it.
 
-Open-file-description locks, because asking for one (`F_OFD_GETLK`) leaves no trace: a reader that
+Uses open-file-description locks, because asking for one (`F_OFD_GETLK`) leaves no trace: a reader that
 probed by locking could make a writer's start fail. The kernel drops the lock when its holder dies,
 however it dies. Linux only, as the sandboxes are.
 """

@@ -3,10 +3,10 @@
     control/<id>.json     one Request a file, written by whoever asks; never changed, never removed
     events.jsonl          `acknowledged` events, written by the trainer at a step boundary
 
-Owns both directions. Invariants: a request is there whole or not at all, so that any number of people on
+Owns both directions. Invariants: a request is there completely or not at all, so that any number of people on
 any number of machines may ask at once, on a shared filesystem and without a lock; the requests are
-the audit log (who, when, through what, why); what was asked before this process started is never obeyed by
-it; and nothing that lies in the folder can disturb the trainer: what is not a request is skipped. Decides
+the audit log (who, when, through what, why); a process never obeys what was asked before it started; and
+nothing in the folder can disturb the trainer: a file that is not a request is skipped. Decides
 no policy and stops nothing itself.
 """
 

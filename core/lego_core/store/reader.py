@@ -1,7 +1,7 @@
-"""Reads a run directory, finished, broken off or still being written.
+"""Reads a run directory that is finished, broken off or still being written.
 
 Invariants (law 8): reading takes no lock and writes nothing, so it cannot slow or stop a trainer; a
-torn last line or frame is held back until it is whole. A line that is whole and wrong is an error
+torn last line or frame is held back until it is complete. A complete line that is wrong is an error
 that names the file and the line. Each call looks at what was added since the last one, so that a
 face may ask several times a second.
 """

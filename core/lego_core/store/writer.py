@@ -1,8 +1,8 @@
 """Writes a run directory; the only thing that does.
 
 Invariants (law 8): one writer at a time, by an exclusive lock that dies with its process; files only
-grow, except that a resuming writer cuts the torn tail a killed one left, and says so in an event; a
-trajectory counts once its index line stands, and the line follows the frame. Decides nothing about
+grow, except that a resuming writer cuts the torn tail that a killed one left, and says so in an event; a
+trajectory counts once its index line is there, and the line follows the frame. Decides nothing about
 what a run means: which steps are committed is the controller's business.
 """
 

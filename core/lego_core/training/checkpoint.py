@@ -1,4 +1,4 @@
-"""Checkpoints: a folder that is there whole or not at all.
+"""Checkpoints: a folder that is there completely or not at all.
 
     DIR/config.json, tokenizer files   copied from the model, so that DIR serves as a model folder
     DIR/model.safetensors              weights in checkpoint names
@@ -7,8 +7,8 @@
     DIR/shape.json                     what a model must be like to take these weights
     DIR/state.json                     what the caller commits with it, and nothing else
 
-Copied first and then written beside training, under a hidden name, synced to disk, then renamed. Invariant: at
-any kill, DIR either does not exist or loads to exactly what was saved, on as many ranks as there are then.
+The state is copied first and then written while training goes on: under a hidden name, synced to disk, then renamed.
+Invariant: after any kill, DIR either does not exist or loads to exactly what was saved, on any number of ranks.
 """
 
 from __future__ import annotations

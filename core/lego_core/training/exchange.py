@@ -1,7 +1,7 @@
 """The one collective that experts and context parallelism need: all-to-all, with its gradient.
 
-Every rank gives each other rank a run of rows and gets one from each. The gradient travels the same
-way back. Gloo and NCCL both have it. Invariant: what was received is in the order of the ranks.
+Every rank sends each other rank a run of rows and receives one from each. The gradient travels back the
+same way. Gloo and NCCL both have it. Invariant: what was received is in the order of the ranks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expert parallelism: each rank of a group holds some of the experts, tokens travel to them.
+"""Expert parallelism: each rank of a group holds some of the experts, and tokens travel to them.
 
     route ─▶ sort by expert ─▶ all-to-all ─▶ own experts ─▶ all-to-all ─▶ weigh and add
 

@@ -2,8 +2,8 @@
 
     RUN/checkpoints/00012  ─▶  OUT/config.json, tokenizer files, model.safetensors, README.md
 
-The weights are written in the type that the configuration names, as the model came, however the trainer
-held them; optimizer and run state stay behind. Invariants: OUT is there whole or not at all; the run is only read.
+The weights are written in the dtype that the configuration names, as the model came, however the trainer held
+them; optimizer and run state are left out. Invariants: OUT is there completely or not at all; the run is only read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Log-probabilities of trained tokens under the policy.
 
-Only hidden states that predict a trained token reach the output head, and they do so in chunks whose
-logits are computed again in backward: memory grows neither with length × vocabulary nor with the
-vocabulary. The head and everything behind it are at least float32. Temperature must be the sampler's;
-top-p and top-k must have been off when the tokens were sampled: the trainer renormalises nothing.
+Only hidden states that predict a trained token reach the output head, in chunks whose logits are
+computed again in backward: memory grows neither with length × vocabulary nor with the vocabulary. The
+head and everything after it are at least float32. Temperature must be the sampler's; top-p and top-k must
+have been off when the tokens were sampled: the trainer renormalises nothing.
 """
 
 from __future__ import annotations

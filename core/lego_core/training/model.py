@@ -1,7 +1,7 @@
 """The policy as a transformers module, and its weights in checkpoint names.
 
 transformers holds a layer's experts fused (`experts.gate_up_proj` `[E, 2I, H]`); checkpoints and
-engines know them one by one. Invariant: copying `checkpoint_tensors` of a model into its own changes
+engines know them one by one. Invariant: copying `checkpoint_tensors` of a model into itself changes
 nothing. Knows no optimizer and no step.
 """
 

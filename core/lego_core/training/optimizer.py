@@ -1,4 +1,4 @@
-"""AdamW from the recipe, its learning rate, and the guard in front of it.
+"""AdamW from the recipe, its learning rate, and the guard before it.
 
 Invariant: no non-finite gradient ever reaches the weights.
 """

@@ -1,8 +1,8 @@
-"""All ranks of a trainer, an actor each, called as one.
+"""All ranks of a trainer, one actor each, called as one.
 
-Every call goes to all of them at once, as collectives need, and the first rank's answer is the answer.
+Every call goes to all of them at once, as collectives need, and the first rank's answer is returned.
 Invariant: a rank that dies or refuses ends the call with its reason. The others may then wait in a
-collective that will not come: whoever gets the error closes them all.
+collective that will not come: a caller that gets the error closes them all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Weights and optimizer state between shards on ranks and the one form that checkpoints have.
 
-A checkpoint does not know how many ranks wrote it: weights carry checkpoint names and are whole, optimizer state
-carries transformers' names, and each rank's part of it knows its place. So it loads into any other layout.
-Every function is called by every rank; only the first one keeps what is whole, and writes it.
+A checkpoint does not know how many ranks wrote it: weights are complete and have checkpoint names, optimizer state has
+transformers' names, and each rank's part of it knows its place. So it loads into any other layout. Every rank calls
+every function; only the first one keeps the complete tensors and writes them.
 """
 
 from __future__ import annotations

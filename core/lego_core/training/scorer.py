@@ -1,7 +1,7 @@
 """A model that can be asked for log-probabilities of a micro-batch: routes replayed, paths followed.
 
-Everything bound to a micro-batch is bound for as long as `bound` lasts, so that a backward pass which
-computes activations again replays the same rows.
+Everything that belongs to a micro-batch stays bound while `bound` lasts, so that a backward pass that
+recomputes activations replays the same rows.
 """
 
 from __future__ import annotations

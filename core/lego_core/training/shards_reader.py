@@ -1,7 +1,7 @@
-"""Reads what each rank wrote of the optimizer, and runs nothing that lies there.
+"""Reads the optimizer state that each rank wrote, without running anything in it.
 
-torch keeps its table of shards as a pickle, which may name any function of any module to be called. Invariant: of
-the names in it only those that describe shards are looked up; a checkpoint that came with somebody's run is data.
+torch keeps its table of shards as a pickle, which may name any function of any module to be called. Invariant: only
+names that describe shards are resolved; a checkpoint that came with somebody's run is data.
 """
 
 from __future__ import annotations

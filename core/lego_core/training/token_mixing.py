@@ -1,7 +1,7 @@
 """Attention and its relatives over a packed row: each sample's path by itself.
 
-Experts, norms and the head look at one token at a time and take the packed row as it is. What mixes
-tokens runs once for every path, on the tokens of that path in their order: softmax attention on their
+Experts, norms and the head look at one token at a time and take the packed row as it is. Layers that mix
+tokens run once per path, on the tokens of that path in their order: softmax attention on their
 queries, keys and values, Qwen3.5's gated delta rule on their hidden states. No sample sees another
 one, no square matrix masks anything, positions are exact. Invariant: packed equals unpacked.
 

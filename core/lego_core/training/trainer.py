@@ -3,11 +3,10 @@
     samples ─pack─▶ micro-batches ─▶ passes with gradient (update.py) ─▶ AdamW
                                         └── agreement, entropy, routing (measure.py)
 
-Old log-probabilities are those of the trainer's weights at the start of the step, recomputed with
-routes replayed, and not the engine's unless the recipe says so: rounding alone would clip. In the
-first update of a step they are the numbers the update computes anyway, so it needs no extra pass
-and its ratio is 1; where an objective's ratio is the rollout's and not 1, a pass without gradient
-measures it first.
+Old log-probabilities are recomputed with the trainer's weights at the start of the step, routes replayed. They
+are not the engine's unless the recipe says so, because rounding alone would clip. In the first update of a step
+the update computes them anyway: no extra pass is needed and the ratio is 1. If an objective's ratio is that of
+the whole rollout and not 1, a pass without gradient measures it first.
 
 Invariant: a step that raises TrainingError has not touched the weights with the update it refused.
 Owns no process and no publishing.

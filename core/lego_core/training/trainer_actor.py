@@ -1,7 +1,7 @@
 """The process of one trainer rank: a `Trainer` behind Ray, and how the ranks find each other.
 
-Made empty, so that a model that does not load is an answer and not a death. Calls run one at a time,
-in order, but for the one that waits for the disk. Knows no controller.
+Created empty, so that a model that does not load is an answer and not a death. Calls run one at a time,
+in order, except the one that waits for the disk. Knows no controller.
 """
 
 from __future__ import annotations
