@@ -1,4 +1,4 @@
-"""Where things that are built once are kept: harnesses, runtimes, proofs, what is known of images. Owns the place only."""
+"""Where things that are built once are kept: harnesses, runtimes, proofs, facts about images. Owns only the place."""
 
 from __future__ import annotations
 

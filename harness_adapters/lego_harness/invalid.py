@@ -1,4 +1,4 @@
-"""What pydantic says of a value from outside, in words for the person who wrote it."""
+"""What pydantic says about a value from outside, in words for the person who wrote it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a command writes where its caller said: one rule for all of them.
+"""Writing a command's result where its caller asked for it: one rule for all commands.
 
-A place that cannot be written (no such folder, no right, no space) failed outside, whoever chose it: exit 3. A name
-that is refused before anything is tried (there already, the wrong ending) is the caller's word: exit 2.
+A place that cannot be written (no such folder, no permission, no space) is an outside failure, whoever chose it:
+exit 3. A name that is refused before anything is tried (it exists, the wrong ending) is the caller's mistake: exit 2.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
     session ─▶ sandbox ─▶ harness ⟂ budget ⟂ wall clock ─▶ export ─▶ capture ─▶ verdict ─▶ grade
 
-Invariant: `run` returns a Trajectory for every way a rollout can end, and when it returns, raises or is
-cancelled, its session is closed and its harness and sandboxes are gone. What is as large as an agent made it is
-worked on in threads, since other rollouts' sessions live on this one. Why it ended is decided in `outcome.py`. Knows
-nothing of training.
+Invariant: `run` returns a Trajectory for every way a rollout can end, and when it returns, raises or is cancelled, its
+session is closed and its harness and sandboxes are gone. Data whose size the agent chose is processed in threads,
+because other rollouts' sessions share this event loop. `outcome.py` decides why it ended. Knows nothing of training.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Untrusted text on its way to a person: one bounded line without control characters, of what matters."""
+"""Untrusted text on its way to a person: one bounded line of what matters, without control characters."""
 
 from __future__ import annotations
 

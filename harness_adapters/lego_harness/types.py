@@ -1,7 +1,7 @@
 """The records that flow through a rollout, from task to trajectory.
 
 Owns their shapes and nothing else: no behaviour beyond small derived properties. Invariant: a
-record is frozen once made, and every sampled token stands in exactly one `Turn`.
+record is frozen once made, and every sampled token is in exactly one `Turn`.
 
     Task → Session{Turn…} → Trajectory{Branch…, Grade} → (training core)
 

@@ -1,8 +1,8 @@
-"""The seam between a rollout and an unmodified harness program.
+"""The interface between a rollout and an unmodified harness program.
 
 An `Adapter` knows how one harness is installed, started, pointed at the proxy and stopped; it
 holds no policy and reads no transcript. Start-up that can be shared (imports, servers) is paid in
-`start` and lives until `close`.
+`start` and lasts until `close`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Claude Code, inside the sandbox: one `claude -p` per rollout.
 
-Without sub-agents it runs `--bare`, the program's smallest prompt; that mode offers none, so with them
-the full prompt is used, and its own agents run in the foreground. It exits with 1 for failed calls.
-Its logs lie in `~/.claude/projects`.
+Without sub-agents it runs with `--bare`, the program's smallest prompt. That mode offers no sub-agents, so with
+them the full prompt is used, and its own agents run in the foreground. It exits with 1 for failed calls.
+Its logs are in `~/.claude/projects`.
 """
 
 from __future__ import annotations

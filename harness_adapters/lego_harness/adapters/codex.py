@@ -1,7 +1,8 @@
-"""Codex CLI, inside the sandbox: one `codex exec` per rollout, told of a model by its own catalogue.
+"""Codex CLI, inside the sandbox: one `codex exec` per rollout, told about the model by a catalogue of its own.
 
-The catalogue gives the model Codex's shell and nothing beyond what a function call can say: no freeform
-patch tool. Exit code 1 is a turn that failed: after a refusal, and after a reply that was cut. Its logs lie in `~/.codex/sessions`.
+The catalogue gives the model Codex's shell and nothing that a function call cannot express: no freeform patch
+tool. Exit code 1 is a failed turn: after a refusal, or after a reply that was cut. Its logs are in
+`~/.codex/sessions`.
 """
 
 from __future__ import annotations

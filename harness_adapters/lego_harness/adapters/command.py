@@ -1,8 +1,8 @@
 """`command`: any program that speaks one of the proxy's dialects, as a table describes it.
 
-`options.py` has the table. The program runs in the sandbox, behind the same forwarder as our own harnesses, or
+The table is in `options.py`. The program runs in the sandbox, behind the same forwarder as our own harnesses, or
 on the host; its environment is what the table says. Invariant: when `run` returns, raises or is cancelled,
-the program's session is dead and its home is gone. Knows nothing of what it runs.
+the program's session is dead and its home is gone. Knows nothing about the program it runs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Our end of a fork server: one child process that imports a harness once and forks it per rollout.
 
-Owns the child's life and the routing of its answers. Invariant: when `run` returns, raises or is
+Owns the life of the child and the routing of its answers. Invariant: when `run` returns, raises or is
 cancelled, the rollout's processes are dead; the server dies with this process, however that ends.
 The wire format is described in `programs/fork_server.py`.
 """

@@ -1,9 +1,9 @@
 """Harnesses written in Python: imported once per worker, one forked process per rollout.
 
-Such a harness runs outside the sandbox and acts inside it, by a plug-in of its own kind; what the program
-is told is the adapter's. Owns the fork server's life and each rollout's home. Invariant: a rollout has a
-home, a folder and an environment of its own, which are gone when `run` returns. Reads no transcript, and
-of the output only its end, for people.
+Such a harness runs outside the sandbox and acts inside it through its own kind of plug-in; each adapter decides
+what the program is told. Owns the life of the fork server and each rollout's home. Invariant: a rollout has a
+home, a folder and an environment of its own, which are gone when `run` returns. Reads no transcript, and of the
+output only its end, to show to people.
 """
 
 from __future__ import annotations

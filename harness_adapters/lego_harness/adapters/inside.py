@@ -1,9 +1,9 @@
-"""Harnesses that are one native binary: their installation is mounted read-only, they run inside the sandbox.
+"""Harnesses that are one native binary: the installation is mounted read-only, and they run inside the sandbox.
 
 Such a harness is a table, `Inside`, and needs no code. Its only way out is the proxy's unix socket,
 reached through a loopback forwarder started in the same exec; each rollout has a home of its own and an
-environment that holds what the table says. The instruction comes on stdin. Reads no transcript, and
-of the output only its end, for people.
+environment with exactly what the table says. The instruction comes on stdin. Reads no transcript, and
+of the output only its end, to show to people.
 """
 
 from __future__ import annotations

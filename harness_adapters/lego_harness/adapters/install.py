@@ -1,8 +1,8 @@
-"""Where the pinned harness programs lie, and how they get there.
+"""Where the pinned harness programs are installed, and how they get there.
 
 `python -m lego_harness.adapters.install mini-swe-agent claude-code` installs into
 `${LEGO_CACHE:-~/.cache/lego-rl}/harnesses/NAME-VERSION`. Invariant: that folder exists only when the
-installation is whole (made beside it, then renamed), and two installers wait for each other. Changes
+installation is complete (it is made next to it, then renamed), and two installers wait for each other. Changes
 nothing in the programs. Versions are pinned because a harness's wire format changes with them.
 """
 

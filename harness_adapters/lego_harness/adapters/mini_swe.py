@@ -1,7 +1,7 @@
 """mini-swe-agent: runs outside the sandbox, executes each command inside.
 
-The program is trusted, the model's text is not: commands go through the sandbox's `exec_prefix`, by
-the program's own plug-in point for it. Each rollout is its own command line.
+The program is trusted, the model's text is not: the program's own plug-in point sends each command through the
+sandbox's `exec_prefix`. Each rollout is a command line of its own.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """OpenCode, inside the sandbox: one `opencode run` per rollout, its server within the same process.
 
-One `opencode serve` for many rollouts would more than halve the 5 to 6 CPU-seconds that each costs, but its tools act
-where the server runs: on the host, or in one sandbox for all. So each rollout starts its own. Nothing tried
-made that start cheaper by more than a seventh (a home made beforehand, a database in memory, no plug-ins,
-no optimising compiler), while a sandbox too small for what its runtime reserves makes it four times as dear.
-It exits with 1 after any error it met, also where it recovered and ended well, so that 1 says nothing.
-Its logs lie in `~/.local/share/opencode`.
+One `opencode serve` for many rollouts would save more than half of the 5 to 6 CPU-seconds that each one costs, but its
+tools act where the server runs: on the host, or in one sandbox for all. So each rollout starts its own. Nothing
+tried made that start cheaper by more than a seventh (a prepared home, a database in memory, no plug-ins, no
+optimising compiler); a sandbox too small for the memory its runtime reserves makes it four times as expensive.
+It exits with 1 after any error it met, even if it recovered and ended well, so that 1 means nothing.
+Its logs are in `~/.local/share/opencode`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The OpenHands SDK: runs outside the sandbox; its terminal and its file editor act inside.
 
-The SDK wants to live where its tools act. That would cost its import in every sandbox, 8 CPU-seconds before
-the first request, and a Python of 3.12 with 140 packages in every image. Imported once and forked, a rollout
-of three turns costs 0.6, and its first request comes after 2 seconds, one of which the SDK sleeps. So its
-tools are registered again, with executors that go through the sandbox's `exec_prefix`, on any backend. The
-program is trusted, the model's text is not. Stuck detection and compaction are left as the SDK has them.
+The SDK is made to run where its tools act. That would cost its import in every sandbox (8 CPU-seconds before the first
+request) and a Python 3.12 with 140 packages in every image. Imported once and forked, a rollout of three turns costs
+0.6 CPU-seconds, and its first request comes after 2 seconds, one of which the SDK sleeps. So its tools are registered
+again, with executors that go through the sandbox's `exec_prefix`, on any backend. The program is trusted, the
+model's text is not. Stuck detection and compaction are the SDK's own.
 """
 
 from __future__ import annotations

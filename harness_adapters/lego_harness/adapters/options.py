@@ -1,4 +1,4 @@
-"""What a run chooses about its harness, and the table that makes any program one.
+"""What a run chooses about its harness, and the table that describes any other program.
 
     [harness]
     name = "command"
@@ -7,17 +7,17 @@
     env = { OPENAI_API_KEY = "dummy" }
     mounts = { "/opt/agent" = "/srv/agent-1.2" }
 
-Words of `argv` and values of `env` may hold
+Words of `argv` and values of `env` may contain
 
     {url}               where the dialects are served: `{url}/v1/chat/completions`, …
-    {socket} {path}     the same without TCP: the proxy's unix socket, and what stands before `/v1`
+    {socket} {path}     the same without TCP: the proxy's unix socket, and the path before `/v1`
     {model}             the model name to send
     {context_tokens}    the run's window
     {instruction_file}  a file with the task's instruction, which also comes on stdin
-    {sandbox}           on the host only: a JSON list, the argv before a command that is to run in the sandbox
+    {sandbox}           only on the host: a JSON list, the argv to put before a command that is to run in the sandbox
 
-In the sandbox the program starts in the workspace; on the host in an empty folder that is its home, and
-there it is trusted: whatever the model wants to run must go through `{sandbox}`. Owns these shapes; starts
+In the sandbox the program starts in the workspace. On the host it starts in an empty folder that is its home, and
+it is trusted there: whatever the model wants to run must go through `{sandbox}`. Owns these shapes; starts
 nothing.
 """
 

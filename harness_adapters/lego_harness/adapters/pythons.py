@@ -1,8 +1,8 @@
 """A Python for harnesses that need a newer one than ours.
 
-Looks at $LEGO_PYTHON312, the running interpreter, PATH and pyenv's versions, in this order; each is proven
-by starting it, since a name on PATH may be a shim that leads nowhere. Where there is none, Debian 13's own
-can be unpacked beside the harnesses: it runs on its own C library, without root and without a chroot.
+Looks at $LEGO_PYTHON312, the running interpreter, PATH and pyenv's versions, in this order. Each one is started to
+prove it, because a name on PATH may be a shim that leads nowhere. If there is none, Debian 13's own can be unpacked
+next to the harnesses: it runs on its own C library, without root and without a chroot.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     cheats/NAME.cheat   a Python script; its docstring says what it does and, in `mode: …`, which failure it tries
 
-Owns reading those files. Invariant: the scripts are text to this package; nothing here imports them.
+Owns reading those files. Invariant: to this package the scripts are text; nothing here imports them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A script in the place of a harness, and nobody in the place of the model.
+"""A script in place of a harness, and nobody in place of the model.
 
 Stand-ins for `Adapter` and for the proxy's session, so that a scripted agent goes through the same
 `RolloutRunner` as every policy: same sandbox, export, grader, classification. Invariant: a session
-holds one turn, told to the integrity report as one tool call, the script itself.
+holds one turn, which the integrity report sees as one tool call, the script itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Table 6 for this machine: per failure mode, how often it pays without defences and with them.
+"""Table 6 for this machine: for each failure mode, how often it pays without defences and with them.
 
-Owns the rows and what defends each; counts come from attempts. Invariant: a row tells how many cheats
+Owns the rows and what defends each; counts come from attempts. Invariant: a row says how many cheats
 it is made of, so that 0 of 1 does not read like 0 of 40.
 """
 

@@ -1,8 +1,8 @@
 """What the red team attacks when it is given no tasks: a small project with a history, and broken tasks.
 
 Owns one good task folder (top-level imports, tests of several kinds, one fix in the git history after the
-base commit) and the bad ones made from it, each with a defect that would pay or punish without reason.
-Invariant: the good task holds; every bad one must be refused by the proof that all tasks go through.
+base commit) and the bad ones made from it, each with a defect that would wrongly pay or punish.
+Invariant: the good task passes the proof that all tasks go through; it must refuse every bad one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The same cheats where nothing defends: the probe that Table 6 compares with.
 
-One sandbox for agent and tests, the task's own history in it, hidden tests copied beside the work when
-the agent has ended, `python3 -m pytest` from the workspace, and its exit code believed, as many graders
-do. Who looks for the repair outside finds it (`outside.py`). Invariant: still a sandbox without a network, so that
-a cheat harms nobody; only the reward is undefended.
+One sandbox for agent and tests, with the task's own history in it. When the agent has ended, the hidden tests are
+copied next to its work, `python3 -m pytest` runs from the workspace, and its exit code is believed, as many graders
+do. An agent that looks for the repair outside finds it (`outside.py`). Invariant: it is still a sandbox without a
+network, so that a cheat harms nobody; only the reward is undefended.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""From a project to audited task folders, and what became of everything on the way.
+"""From a project to audited task folders, with a record of everything that happened on the way.
 
     Project ─ covered ─▶ Coverage ─ Screen ─▶ faults ─ write_task ─▶ folders ─ prove, audit ─▶ sound ones
 
-Invariants: a task that stays in the pool is proven, and has earned 0 untouched and 1 with its solution in every one of
-its gradings, by the grader that rollouts meet; everything else is told of with its reason, and another fault tried in
-its place.
+Invariants: a task that stays in the pool is proven, and has earned 0 untouched and 1 with its solution in every
+grading, by the same grader as in rollouts; everything else is reported with its reason, and another fault is tried
+in its place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Projects that tasks are made of when nobody names others, pinned by the digest of their source archive.
+"""The projects that tasks are made of when none are named, pinned by the digest of their source archive.
 
-Owns data only. What they have in common: pure Python without dependencies, tests in the archive that need
-nothing but pytest, a suite of seconds. Invariant: a pin never changes what it stands for, so that the same seed
+Owns only data. What the projects have in common: pure Python without dependencies, tests in the archive that need
+nothing but pytest, a suite of seconds. Invariant: a pin never changes its meaning, so that the same seed
 gives the same tasks next year.
 """
 

@@ -1,7 +1,7 @@
-"""What a project's own tests do in a sandbox: which pass, always, how long they take, and which functions they call.
+"""What a project's own tests do in a sandbox: which always pass, how long they take, and which functions they call.
 
-Invariant: a test counts only where it passed in each of several runs under the same name, in the very runner that
-grades; a project whose tests would not run its own modules, but others that are installed, is refused.
+Invariant: a test counts only if it passed in each of several runs under the same name, in the very runner that
+grades; a project whose tests would run other, installed modules instead of its own is refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where a project keeps its modules and its tests, told from its files alone.
+"""Where a project keeps its modules and its tests, found from its files alone.
 
-Invariant: modules and tests are disjoint, and nothing counts as a module whose change by an agent would be
-reverted (`grading/patch.py`). Runs nothing, guesses nothing: what is not found is a UsageError.
+Invariant: modules and tests are disjoint, and a file counts as a module only if an agent's change of it would be
+kept (`grading/patch.py`). Runs nothing, guesses nothing: what is not found is a UsageError.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Which faults make tasks: the project's tests, run over each faulty tree.
 
-    faults of covered functions ─ seeded order ─▶ tests that call the function ─▶ those that tell
+    faults of covered functions ─ seeded order ─▶ tests that call the function ─▶ those that reveal it
 
-Invariants: a fault is taken only where some tests fail that always passed, most of their files still pass, and at
-least one that fails can be contradicted, so that a reward for its repair cannot be forged (`grading/contradict.py`);
-the same seed and the same outcomes choose the same faults, however many sandboxes run at once. That other tests of
-the files pass is presumed: the proof of the task runs all of them.
+Invariants: a fault is taken only if some tests fail that always passed, most tests of their files still pass, and at
+least one that fails can be contradicted, so that a reward for its repair cannot be forged (`grading/contradict.py`).
+The same seed and the same outcomes choose the same faults, however many sandboxes run at once. That the other tests
+of these files pass is presumed: the proof of the task runs all of them.
 """
 
 from __future__ import annotations

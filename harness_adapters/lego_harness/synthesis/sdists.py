@@ -2,8 +2,8 @@
 
     NAME==VERSION ─▶ index, its list of files (PEP 691) ─▶ cache/sdists/NAME-VERSION.tar.gz ─▶ files
 
-Invariants: nothing of the archive is executed or written out here, and no link of it is followed; what is used has
-the digest that was asked for, or that the index gives. PIP_INDEX_URL names another index.
+Invariants: nothing in the archive is executed or written out here, and no link in it is followed; an archive that is
+used has the digest that was asked for, or that the index gives. PIP_INDEX_URL names another index.
 """
 
 from __future__ import annotations

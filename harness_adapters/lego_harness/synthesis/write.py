@@ -1,10 +1,10 @@
 """A fault as a task folder in Harbor's layout.
 
-    environment/repo   the project with the fault, without the test files that tell of it
-    tests              those files, what stands beside them that is no test, and the lists of tests that decide
+    environment/repo   the project with the fault, without the test files that reveal it
+    tests              those files, what is next to them and no test, and the lists of tests that decide
     solution           the file as its authors published it
 
-Invariant: what the agent is given holds neither the tests that decide nor the file as it was. Proves nothing.
+Invariant: what the agent is given contains neither the tests that decide nor the original file. Proves nothing.
 """
 
 from __future__ import annotations

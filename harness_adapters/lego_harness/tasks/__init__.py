@@ -1,1 +1,1 @@
-"""Tasks of lego_harness."""
+"""Tasks: read, imported, proven and audited; with their surroundings, git history and held-out split."""

@@ -1,9 +1,9 @@
-"""Whether a pool's tasks can be trusted with rewards: graded again and again, as a run would.
+"""Whether a pool's tasks can be trusted with rewards: graded repeatedly, as a run would grade them.
 
     untouched ─▶ 0, 0, 0      reference solution ─▶ 1, 1, 1      the same outcomes each time      no task twice
 
-Invariant: every grading is the grader's own, contradictions and all, so that what passes here is what a rollout
-meets; only what the reference must pass is remembered from earlier runs. A fault is a reason to leave the task
+Invariant: every grading is the grader's own, contradictions included, so that a task that passes here behaves the same
+in a rollout; only what the reference must pass is remembered from earlier runs. A fault is a reason to leave the task
 out, never a reward. `proof.py` is the quick form that every run begins with.
 """
 

@@ -1,9 +1,9 @@
-"""A task's `environment/` as what an image is built from: whether one is asked for, and what must not go into it.
+"""A task's `environment/` as a build context: whether it asks for an image, and what must not go into that image.
 
-A Dockerfile that only brings `repo/` onto a Python image asks for nothing: the workspace is filled anyway.
+A Dockerfile that only brings `repo/` onto a Python image asks for none: the workspace is filled anyway.
 Invariant: the project's `.git` is ignored by whichever ignore file a builder reads, at every stage: BuildKit takes
-`Dockerfile.dockerignore` before `.dockerignore`, the engine's own builder `.dockerignore` only. Builds nothing; what
-an image holds in the end is looked at in the sandbox (`history_left.py`).
+`Dockerfile.dockerignore` before `.dockerignore`, the engine's own builder `.dockerignore` only. Builds nothing; the
+sandbox checks what an image really contains (`history_left.py`).
 """
 
 from __future__ import annotations

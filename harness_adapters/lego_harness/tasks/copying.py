@@ -1,7 +1,7 @@
-"""A task folder taken into another pool: as it was, and a task there too, or not at all.
+"""Copies a task folder into another pool: unchanged, and a valid task there too, or not at all.
 
-Links are kept as links, so that they must be relative; what a pool keeps beside its tasks has names that no task may
-take. Invariant: what was copied was loaded again at its new place.
+Links are kept as links, and so must be relative; a task may not take a name that a pool uses for something else.
+Invariant: what was copied was loaded again at its new place.
 """
 
 from __future__ import annotations

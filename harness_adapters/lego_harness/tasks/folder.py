@@ -4,7 +4,7 @@
 
 Invariant: a Task that was loaded can be rolled out and graded; whatever is wrong with a folder is one
 UsageError that names the file. Harbor's own keys in task.toml are accepted, ours are checked. Runs
-nothing: whether the tests tell right from wrong is proven by `proof.py`.
+nothing: `proof.py` proves whether the tests tell right from wrong.
 """
 
 from __future__ import annotations

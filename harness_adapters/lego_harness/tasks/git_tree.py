@@ -2,7 +2,7 @@
 
 Regular files as they are, links to files as copies. Invariant: whatever else a tree has (links to folders or out of it,
 submodules) is named in `left_out`, not dropped in silence; a tree that is too large, lacks objects or has names that no
-task can have is refused with a UsageError. Reads by `git_view.py`'s view only, writes nothing.
+task can have is refused with a UsageError. Reads only through `git_view.py`, writes nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which tasks of a set are held out: by a hash of a name, so that a task is on the same side in every import.
 
-Owns nothing else. Invariant: what is held out at one share is so at every larger one.
+Owns nothing else. Invariant: what is held out at one share is also held out at every larger one.
 """
 
 from __future__ import annotations

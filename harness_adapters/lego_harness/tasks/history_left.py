@@ -1,12 +1,12 @@
-"""No git objects beside the sealed ones: neither a task's image, its mounts nor its set-up bring the future back.
+"""No git objects besides the sealed ones: neither a task's image, its mounts nor its set-up may bring the future back.
 
     image, mounts ─┐
     set-up's HOME, /tmp, /dev/shm ─┴─ find_git.py, inside ─▶ none, or SetupError
     set-up's workspace ─ export ─▶ as it was given, or SetupError
 
-Invariants: every place that an agent can read is looked at before it comes, whether there is a set-up or not; what the
-workspace holds as plain files (a project's fixtures) is the task's own word and may lie anywhere. An image that was
-found clean is not searched again: it is remembered by its digest. Only names are looked at, nothing is run over them.
+Invariants: every place an agent can read is searched before it starts, whether there is a set-up or not; what the
+workspace holds as plain files (a project's fixtures) is part of the task and may be anywhere. An image that was
+found clean is remembered by its digest and not searched again. Only names are looked at, nothing is executed.
 """
 
 from __future__ import annotations

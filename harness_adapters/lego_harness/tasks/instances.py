@@ -1,7 +1,7 @@
-"""Rows of a SWE-bench-like set: a file from somebody else, read and checked row by row.
+"""Rows of a SWE-bench-like set: somebody else's file, read and checked row by row.
 
-Invariant: a row is an Instance or a UsageError that says what is wrong with it, whatever it is; one bad row costs
-nobody else his. Knows nothing of repositories.
+Invariant: whatever a row contains, it becomes an Instance or a UsageError that says what is wrong; one bad row does
+not affect the others. Knows nothing of repositories.
 """
 
 from __future__ import annotations

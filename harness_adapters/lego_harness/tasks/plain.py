@@ -1,7 +1,7 @@
-"""What may lie in a task folder: files and folders that can be read, and links that stay inside.
+"""What a task folder may contain: readable files and folders, and links that stay inside.
 
-Invariant: behind this check nothing blocks whoever reads the folder (a pipe would), leads out of it or goes round in
-a circle. Reads no content.
+Invariant: after this check nothing in the folder blocks a reader (as a pipe would), leads out of it or forms a circle.
+Reads no content.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Every task is proven before use: untouched it scores 0, with its reference solution 1.
 
-Both trees are ours, so several tasks share a sandbox: a fast path. Whatever does not hold there is
-tried again alone, and that verdict counts; so is a task with surroundings or a git history of its own.
-Invariants: of the reference solution as much is graded as of an agent's work, so that a task that needs more
-is refused instead of paying nobody; only proofs that hold are remembered, by content.
+Both trees are ours, so several tasks share a sandbox: a fast path. Whatever fails there is tried again alone, and
+that verdict counts; tasks with surroundings or a git history of their own always run alone. Invariants: as much of
+the reference solution is graded as of an agent's work, so that a task that needs more is refused and does not end up
+paying nobody; only proofs that hold are remembered, by content.
 """
 
 from __future__ import annotations

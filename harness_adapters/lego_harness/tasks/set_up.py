@@ -1,8 +1,8 @@
-"""A task's sandbox on its way from opened to ready for whoever comes next.
+"""A task's sandbox, from opened to ready for its user.
 
-Runs the task's `setup.sh`, takes the network away and proves that, and looks for history that is not the sealed one.
-Invariants: nobody else's code runs before; what a set-up leaves in the workspace is bounded, and is what the agent,
-the reference solution and the grading start from. Opens no sandbox.
+Runs the task's `setup.sh`, takes the network away and proves that, and looks for git history other than the sealed one.
+Invariants: nobody else's code runs before; what a set-up leaves in the workspace is bounded, and agent, reference
+solution and grading all start from it. Opens no sandbox.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What a task folder says of its sandbox, and sandboxes made accordingly.
+"""What a task folder says about its sandbox, and sandboxes made accordingly.
 
     task.toml [environment]     docker_image, build_timeout_sec, cpus, memory_mb, storage_mb (Harbor's); mounts,
                                 setup_network (ours)
     environment/                Dockerfile, Dockerfile.fetch: an image of its own; setup.sh: run before the agent
 
 Invariant: agent, reference solution and grading get the same surroundings; only set-up ever has a network. What
-set-up leaves in the workspace travels with the agent's work (`set_up.py`); what grading needs from elsewhere belongs
+set-up leaves in the workspace is kept with the agent's work (`set_up.py`); anything else that grading needs belongs
 into the image. Builds nothing: backends do.
 """
 

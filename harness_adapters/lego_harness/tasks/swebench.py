@@ -3,9 +3,9 @@
     {instance_id, repo, base_commit, problem_statement, patch, test_patch, FAIL_TO_PASS, PASS_TO_PASS}
       ─▶ environment/repo (base, one sealed commit)   tests (with test_patch)   solution (patch)   task.toml
 
-Invariants: an instance is taken whole or refused with a UsageError that says why; of the clone, git objects are
-read and nothing is written, checked out or executed; no object beyond the base commit reaches `environment/`.
-Whether the tests tell right from wrong is proven as for every task. Downloads nothing.
+Invariants: an instance is taken completely or refused with a UsageError that says why; only git objects of the clone
+are read, and nothing in it is written, checked out or executed; no object after the base commit reaches
+`environment/`. Whether the tests tell right from wrong is proven as for every task. Downloads nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A scripted model: who asks is told from what it is shown, and is answered with their next line.
+"""A scripted model: what it is shown tells who asks, and it answers with that speaker's next line.
 
     who        is known by
-    sub:a, …   what was asked before the first reply holds a sub-agent's prompt
-    compact    the last question wants text only; or no tools, and a summary is wanted
+    sub:a, …   the text before the first reply contains a sub-agent's prompt
+    compact    the last question wants text only; or there are no tools, and a summary is wanted
     side       no tools on offer
     main       everything else
 

@@ -1,6 +1,6 @@
 """A tokenizer of one token per byte with Qwen's control tokens, and a chat template in Qwen3's form.
 
-For traffic that is looked at without a checkpoint. Invariant: any text round-trips. Made in memory.
+For looking at traffic without a checkpoint. Invariant: any text round-trips. Made in memory.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A closed session as one line of JSON, for whoever captures without training.
+"""A closed session as one line of JSON, for those who capture without training.
 
     session, stop, error
-    turns      what each engine call sampled, and what it was
+    turns      what each engine call sampled, and which kind of call it was
     branches   token ids, which of them are trained, their log-probabilities; why each begins
-    forks      where histories departed, and why
+    forks      where histories diverged, and why
     messages   the conversations, for people
 
 Owns this form. Invariant: it is complete: a trainer needs nothing else.

@@ -1,8 +1,8 @@
-"""Ids that a proxy issued, put in place of the recorded ones that they stand for.
+"""Ids that a proxy issued, put in place of the recorded ones they stand for.
 
-Harnesses bring ids back unchanged, so later requests must name what this proxy answered. Owns that
-mapping. A server that gives several calls the same id, or none, is followed too: there, a repeated call is
-told by its arguments and its place. Invariant: everything else of a request stays as it was recorded.
+Harnesses send ids back unchanged, so later requests must name what this proxy answered. Owns that
+mapping. It also follows a server that gives several calls the same id, or none: a repeated call is then
+recognised by its arguments and its place. Invariant: everything else in a request stays as recorded.
 """
 
 from __future__ import annotations

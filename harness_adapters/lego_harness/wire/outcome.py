@@ -1,4 +1,4 @@
-"""What a replayed rollout amounts to, for programs and for the exit code.
+"""The result of a replayed rollout, for programs and for the exit code.
 
 Owns the counts. Invariant: a rollout is conserved only if every token that the engine handed out is in the
 record, and is there either trained or masked for a named reason (law 2).

@@ -3,11 +3,11 @@
     kept                                        replaced
     keys, names, roles, ids, calls' arguments   descriptions, prompts, instructions, results: words of
     paths, words with digits, short words       three letters and more, by pseudo-words of the same
-    words that everybody uses (`COMMON`)        length and case
+    common words (`COMMON`)                     length and case
     words of our own: task, script, tools
 
-Owns the replacement. Invariants: the same word is always the same pseudo-word, two words never are, so that
-equality, prefixes and white space between requests stay as they were; the same traffic gives the same
+Owns the replacement. Invariants: the same word always becomes the same pseudo-word and two words never do, so that
+equality, prefixes and white space between requests are preserved; the same traffic gives the same
 recording. What a model said is never touched.
 """
 

@@ -3,8 +3,8 @@
     adapter ─▶ harness in its sandbox ─▶ proxy ─▶ scripted engine
                                          └─▶ tap ─▶ calls, without keys, host and vendor prose
 
-Owns nothing that lasts: proxy, harness and sandbox end with the call. Invariant: what it gives is what
-`replay` takes, and the harness saw nothing but the proxy it always sees.
+Owns nothing that lasts: proxy, harness and sandbox end with the call. Invariant: its result is what
+`replay` takes, and the harness saw nothing but the usual proxy.
 """
 
 from __future__ import annotations

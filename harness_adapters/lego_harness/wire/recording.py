@@ -2,11 +2,11 @@
 
     n        1, 2, …                          t        seconds since the first request
     method, path, headers, body               what the harness sent; keys and host removed
-    class, step                               how a scripted model took it; labels for people
+    class, step                               how a scripted model understood it; labels for people
     reply    {"status", "json"} or {"status", "sse"}; "abort" where the stream was broken off
 
 A value of a body, or an item of a list in it, that equals one of an earlier request is written as
-`{"$ref": [n]}` or `{"$ref": [n, i]}`. Owns reading, checking and writing of it. Invariant: a call that
+`{"$ref": [n]}` or `{"$ref": [n, i]}`. Owns reading, checking and writing. Invariant: a call that
 was read has no reference left; what is wrong with a file is a UsageError that names the line.
 """
 

@@ -1,7 +1,7 @@
 """A recorded reply → what the model said in it, and under which names.
 
 Owns the reading of replies as servers write them. Invariant: never raises; what a reply lacks is left
-out, and what did not arrive whole is said so. Knows nothing of tokens.
+out, and what did not arrive completely is marked. Knows nothing of tokens.
 """
 
 from __future__ import annotations

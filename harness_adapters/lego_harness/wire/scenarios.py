@@ -7,7 +7,7 @@
     compaction   outputs that fill the window, and the summary
     cut          a reply that ends at the limit of tokens
 
-Owns these scripts. Everything that is said is said once, so that a reply tells its step.
+Owns these scripts. No line occurs twice, so that a reply identifies its step.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Hears what a proxy is asked and answers, and can break an answer off.
+"""Listens to a proxy's requests and answers, and can break an answer off.
 
-Owns no socket: a proxy calls it when an answer begins. Invariant: what it heard are the bytes that were
+Owns no socket: a proxy calls it when an answer begins. Invariant: what it recorded are the bytes that were
 written, in order; an answer that is broken off counts as not delivered. Changes nothing else.
 """
 
