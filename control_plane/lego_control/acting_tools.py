@@ -1,8 +1,8 @@
 """The tools that change a run: each asks a person for the name of the run.
 
 Invariant: the person is told what will be done, in numbers and words of ours, and which settings the agent wants
-changed. What acts is imported when it is first asked, as in `reading_tools.py`. No postponed annotations: the schemas
-are made from them.
+changed. The code behind a tool is imported on its first call, as in `reading_tools.py`. Annotations are not postponed,
+because the schemas are made from them.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""Asking a person, through the client, and what they typed.
+"""Asks a person a question through the client, and says what they typed.
 
 Owns the asking. Invariants: a client that cannot ask is refused, and so is a name that does not fit; an answer counts
-once, for the words that were shown. What is asked is whoever's who asks.
+once, for the words that were shown. The caller decides what the question is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A language model's opinion on a diagnosis, through the official `anthropic` or `openai` package.
 
-Owns what the model is shown and how much of it. Invariants: it is given no tools and its answer is only
-printed, so it can do nothing (law 9); rollouts reach it fenced by a mark that nobody can guess, cut to the
-budget and free of control and direction characters; it answers once, within the budget.
+Owns what the model is shown and how much of it. Invariants: it gets no tools and its answer is only printed, so it
+can do nothing (law 9); rollouts reach it inside a fence that nobody can guess, cut to the budget and free of
+control and direction characters; it answers once, within the budget.
 """
 
 from __future__ import annotations

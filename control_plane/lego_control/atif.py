@@ -1,7 +1,7 @@
 """A trajectory in ATIF 1.8, Harbor's interchange format, with what reinforcement learning needs in `extra`.
 
-A tool's result stands in the step of the agent that called it; a step of the agent carries the tokens of
-its turn where it is certain which turn that was (one branch, as many replies as turns), else they are all in
+A tool's result is in the step of the agent that called it. A step of the agent carries the tokens of its turn if
+it is certain which turn that was (one branch, as many replies as turns); otherwise they are all in
 `extra.turns` of the root. Totals count each turn once. Redacts nothing: `redact.py` does.
 """
 

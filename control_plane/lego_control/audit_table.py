@@ -1,4 +1,4 @@
-"""audit.json: what an audit found of each task, in the pool of those that are sound."""
+"""audit.json: what an audit found about each task, kept in the pool of the sound ones."""
 
 from __future__ import annotations
 

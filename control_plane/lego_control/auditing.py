@@ -1,8 +1,8 @@
 """`lego tasks audit`: which tasks of a pool can be trusted with rewards, and a pool of those.
 
-Owns options, display and exit codes: 0 when every task is sound, 1 when one is not, 143 when it was told to end. What is looked at is
-`lego_harness.tasks.audit`'s. Invariant: with --out no task is left out without its reason in audit.json, and a command that ended
-early goes on behind the last task when it is given again.
+Owns options, display and exit codes: 0 when every task is sound, 1 when one is not, 143 when it was told to end.
+`lego_harness.tasks.audit` does the looking. Invariant: with --out no task is left out without its reason in
+audit.json, and a command that ended early continues after its last task when it is run again.
 """
 
 from __future__ import annotations

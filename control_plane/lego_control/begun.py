@@ -1,6 +1,6 @@
-"""The record of a command that takes long: kept while it runs, so that the same command goes on after it ended early.
+"""The record of a long command, kept while it runs, so that the same command can continue after it ended early.
 
-Invariants: the file is whole at any time; it is gone on with only by what was asked for in the same way.
+Invariants: the file is complete at any time; only a command that asks for the same in the same way continues it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a person asks of a run, through whatever face: recorded with who and why, then handed on.
+"""What a person asks of a run, through whichever face: recorded with who and why, then passed on.
 
 Owns the four requests, starting, and the signal of `stop now`. Invariants: nothing is done that is not in the
-audit log first; a stop is asked of a living trainer only, which acknowledges it behind a checkpoint; a
+audit log first; only a living trainer is asked to stop, and acknowledges it after a checkpoint; a
 signal goes to the process that holds this run's lock, and to no other.
 """
 

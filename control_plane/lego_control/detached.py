@@ -1,9 +1,9 @@
 """A run that outlives the terminal it was started from.
 
-`start` makes a supervisor of its own session and returns as soon as the run has a name;
-`python -m lego_control.detached FILE ARGUMENTS…` is that supervisor: it starts the core, tells FILE where
-the run lies, waits, puts away what a killed core left, and says in the run's audit log how it ended. It
-never starts anything again by itself.
+`start` starts a supervisor in a session of its own and returns as soon as the run has a name.
+`python -m lego_control.detached FILE ARGUMENTS…` is that supervisor: it starts the core, writes into FILE where
+the run is, waits, cleans up after a killed core, and records in the run's audit log how it ended. It
+never restarts anything by itself.
 """
 
 from __future__ import annotations

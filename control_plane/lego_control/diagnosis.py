@@ -1,5 +1,7 @@
-"""`lego diagnose`: what the detectors say, for people and for programs. No text of a model but in an opinion
-that was asked for, and then marked as one (law 9)."""
+"""`lego diagnose`: what the detectors say, for people and for programs.
+
+Contains no text of a model, except in an opinion that was asked for and is marked as one (law 9).
+"""
 
 from __future__ import annotations
 

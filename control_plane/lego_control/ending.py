@@ -1,7 +1,7 @@
-"""Commands that open sandboxes of their own end in order when they are told to.
+"""Commands that open sandboxes end in an orderly way when they are told to.
 
-Invariant: SIGTERM and SIGHUP cancel the command, so that every sandbox that is open is closed, and its exit code
-says so. Ctrl-C does that by itself; what a command that was killed leaves is reaped by the next.
+Invariant: SIGTERM and SIGHUP cancel the command, so that every open sandbox is closed, and its exit code
+says so. Ctrl-C does that by itself; what a killed command leaves behind is reaped by the next one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`lego export --format atif|jsonl|parquet|otel`: the trajectories of a run in formats that other tools read.
 
-Owns the files and their order. Invariants: secrets are taken out before a byte is written; a file is there whole or
-not at all; trajectories go through one at a time, so that a run of any size fits into memory (a Parquet row
-group of them at most). Reads the run, writes beside it.
+Owns the files and their order. Invariants: secrets are removed before a byte is written; a file is there completely or
+not at all; trajectories pass through one at a time (in Parquet, at most one row group of them), so that a run of any
+size fits into memory. Reads the run, and writes elsewhere.
 """
 
 from __future__ import annotations

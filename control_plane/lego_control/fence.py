@@ -1,9 +1,9 @@
-"""Text of others on its way to an agent that may act: cleaned, bounded, fenced, named.
+"""Other people's text on its way to an agent that may act: cleaned, bounded, fenced, named.
 
-Owns three treatments. A *name* (task, metric, file) is shown as it is only when it is plain, else as a digest: it
+Owns three treatments. A *name* (task, metric, file) is shown as it is only if it is plain, otherwise as a digest: it
 cannot carry a sentence. *Clean* text has no escape sequence, control, bidirectional or invisible character.
 *Fenced* text is clean text between two lines that its author could not foresee. Invariant: what a model,
-a task or an operator wrote reaches a result in one of these forms only. Judges no content.
+a task or an operator wrote reaches a result only in one of these forms. Judges no content.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers on the command line: NaN passes every range of click's, and no comparison with it decides anything."""
+"""Numbers on the command line that are finite: NaN passes click's ranges, and every comparison with it is false."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     SWE-bench JSON(L) + clones ──▶ task folders ─────────────────────────────────┴▶ DIR/TASK…  DIR/import.json
 
 Owns options, display and exit codes: 0 when every task was taken, 1 when some were refused. Invariants: nothing is
-left out without its reason; the new folder appears whole or not at all. Proves nothing: `lego tasks audit` does.
+left out without its reason; the new folder appears completely or not at all. Proves nothing: `lego tasks audit` does.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The tools that start and end jobs, and which of their calls a person is asked for.
+"""The tools that start and end jobs, and which of their calls a person is asked about.
 
-Nobody is asked for a smoke validation within its usual budget, nor for the end of a job that this server started: who may
-begin it may take it back. A person types the run's name before a validation that may hold the machine, and the
-accelerators that a run trains on, for longer; and the job's name before the end of one that somebody else may wait for.
-No postponed annotations: the schemas are made from them.
+Nobody is asked about a smoke validation within its usual budget, nor about the end of a job that this server started.
+A person types the run's name before a validation that may hold the machine, and the accelerators that a run trains on,
+for longer; and the job's name before the end of a job that somebody else may be waiting for. Annotations are not
+postponed, because the schemas are made from them.
 """
 
 from pathlib import Path

@@ -1,9 +1,9 @@
 """Programs that a client starts and asks about later: a handle instead of a call that never returns.
 
-A job is a folder below `.jobs` of the runs folder: `job.json` (what was started), `out` (what it says),
-`report.json` (its checks) and `code` (how it ended). Invariants: the folder is the truth, so that a job
-outlives the server that started it and another server may ask about it; what was proved of a recipe is never told of
-another that has taken its place.
+A job is a folder below `.jobs` of the runs folder: `job.json` (what was started), `out` (its output),
+`report.json` (its checks) and `code` (how it ended). Invariants: the folder is the source of truth, so that a job
+outlives the server that started it and another server may ask about it; what was proved of one recipe is never
+reported for another that has taken its place.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Imports the `mcp` package, and what is served by it, in half of the time that this takes by itself.
+"""Imports the `mcp` package, and what the server needs of it, in half of the usual time.
 
 The package defines several hundred pydantic models, and unions of all of them. Pydantic builds the validator of each
-when it is made; asked to defer, it builds those that are used when they are first used. The package's own `__init__` imports its
-client, which no server needs, and its resources an HTTP client, which ours never use. The garbage collector looks
-through everything again and again and finds nothing, since it stays; it rests meanwhile, and leaves it out later.
+when it is defined; told to defer, it builds only those that are used, on first use. The package's own `__init__`
+imports its client, which no server needs, and its resources import an HTTP client, which ours never use. The garbage
+collector would search all of this repeatedly and find nothing, because everything stays; it is paused meanwhile, and
+leaves these objects out later.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How the server is reached: stdin and stdout, or HTTP on loopback behind a token.
 
-Owns the door. Invariants: only loopback is listened on; without the token nothing is answered; a browser's page on
+Owns access. Invariants: it listens on loopback only; without the token nothing is answered; a browser's page on
 another site is refused by its Origin, a rebound name by its Host (the `mcp` package checks both).
 """
 

@@ -1,7 +1,7 @@
-"""What the steps of an indexed run measured, read on from where it was read before.
+"""What the steps of an indexed run measured, read incrementally.
 
-Owns the memory of it, one a run. Invariants: it is what reading everything anew would say, also behind a rewind; several
-threads may ask at once.
+Owns what was read so far, for each run. Invariants: the result is the same as reading everything anew, after a rewind
+too; several threads may ask at once.
 """
 
 from __future__ import annotations

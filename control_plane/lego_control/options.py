@@ -1,4 +1,4 @@
-"""Options that several commands share, and where runs are looked for. Owns their wording only."""
+"""Options that several commands share, and where runs are looked for. Owns only their wording."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A trajectory as OpenTelemetry spans of the GenAI conventions (status: development), in OTLP JSON.
 
-One trace a rollout: an `invoke_agent` span with a `chat` span a turn. The run keeps times relative to the rollout's
-beginning; spans count from the Unix epoch, so that durations and order are right and dates are not.
+One trace per rollout: an `invoke_agent` span with a `chat` span per turn. The run keeps times relative to the
+rollout's beginning and spans count from the Unix epoch, so durations and order are right but dates are not.
 """
 
 from __future__ import annotations

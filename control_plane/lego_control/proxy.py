@@ -1,8 +1,8 @@
 """Capture in front of a vLLM server, without training.
 
-Owns the sessions: each path below the printed address is one, opened when it is first asked for, and every
-one is a line of the file when the proxy is stopped. Invariant: whoever does not know the address's token
-opens nothing.
+Owns the sessions: each path below the printed address is a session, opened on its first request, and each
+becomes a line of the file when the proxy is stopped. Invariant: without the token in the address, nobody
+opens anything.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The tools that only read: what a client is told of each, and where it is answered.
+"""The tools that only read: what a client is told about each, and which function answers it.
 
-What answers is imported when it is first asked, so that the server starts fast. No postponed annotations: the schemas
-are made from them when the tools are registered.
+That function is imported on the first call, so that the server starts fast. Annotations are not postponed, because the
+schemas are made from them when the tools are registered.
 """
 
 from typing import Annotated

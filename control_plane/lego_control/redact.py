@@ -1,8 +1,8 @@
-"""Secrets that a trajectory may hold, by their pattern, taken out before anything leaves the run.
+"""Secrets that a trajectory may contain, recognised by pattern and removed before anything leaves the run.
 
-Owns the patterns. Invariant: what matches is replaced by its kind, in texts and in the names of fields alike,
-at any depth; time grows with the text and no faster, whoever wrote it (what may fail behind a long stretch is
-bounded). A pattern cannot know every secret: what has no form of its own is not found.
+Owns the patterns. Invariant: a match is replaced by its kind, in texts and in the names of fields alike, at any
+depth; time is linear in the length of the text, whoever wrote it (a stretch that must be followed by something
+is bounded). Patterns cannot know every secret: one without a recognisable form is not found.
 """
 
 from __future__ import annotations

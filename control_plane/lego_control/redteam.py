@@ -1,8 +1,8 @@
 """`lego redteam`: scripted cheating agents against the sandbox and the grader, and a table like Table 6.
 
-Owns options, display and exit codes: 0 when no cheat got through and the honest fix passed, 1 when one
-did or it did not, 143 when it was told to end. No sandbox is left behind: not by one that is told to end, and
-what one left that was killed goes when the next begins. What an attempt is, is `lego_harness.redteam`'s.
+Owns options, display and exit codes: 0 when no cheat got through and the honest fix passed, 1 otherwise,
+143 when it was told to end. No sandbox is left behind: not by a command that is told to end, and what a
+killed one left is removed when the next begins. `lego_harness.redteam` defines what an attempt is.
 """
 
 from __future__ import annotations

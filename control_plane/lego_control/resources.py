@@ -1,6 +1,6 @@
-"""What a client may attach instead of asking for: runs, their settings, their audit log, trajectories, reports.
+"""What a client may attach instead of asking for it: runs, their settings, their audit log, trajectories, reports.
 
-What answers is imported when it is first asked, as in `reading_tools.py`.
+The functions behind them are imported on first use, as in `reading_tools.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One run, as an operator sees it.
 
-Owns what can be told of it from its index, its mailbox and its lock. Invariant: nothing here writes to a run; what
-is wrong with it is a Refusal that quotes nothing of it.
+Owns what can be said about it from its index, its mailbox and its lock. Invariant: nothing here writes to a run;
+whatever is wrong with it is a Refusal that quotes none of its text.
 """
 
 from __future__ import annotations

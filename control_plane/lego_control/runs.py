@@ -2,7 +2,7 @@
 
 Owns the way from a name that anybody may send to a run directory: plain names only, directly below the folder.
 Invariant: nothing here writes to a run, and whatever is wrong with one run (half written, another
-version, not readable, gone) is told of that run alone. What reads a run (`run.py`) is imported with the first.
+version, not readable, gone) is reported for that run alone. `run.py` reads a run and is imported with the first one.
 """
 
 from __future__ import annotations

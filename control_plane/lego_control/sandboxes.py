@@ -1,6 +1,6 @@
-"""`lego sandbox`: the sandboxes that stand on this machine, and the end of those that nobody owns.
+"""`lego sandbox`: lists the sandboxes on this machine, and removes those that nobody owns.
 
-Reads and removes what bears our labels only; a sandbox whose maker may still live is never touched.
+Reads and removes only what carries our labels; a sandbox whose maker may still be alive is never touched.
 """
 
 from __future__ import annotations

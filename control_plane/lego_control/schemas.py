@@ -1,6 +1,6 @@
-"""What the tools answer: one model a result, the contract with every client.
+"""What the tools answer: one model per result, the contract with every client.
 
-Owns shapes and their sentences, which are published as JSON schemas. Invariant: fields that may hold text of a
+Owns shapes and their descriptions, which are published as JSON schemas. Invariant: fields that may hold text of a
 model, a task or an operator are of type `Untrusted`; every other string is ours or a plain name.
 """
 

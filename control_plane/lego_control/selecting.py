@@ -1,10 +1,10 @@
-"""`lego tasks select`: a pool of the tasks that a policy solves sometimes, by what runs measured, or of some kinds.
+"""`lego tasks select`: a pool of the tasks that a policy solves sometimes, as measured in runs, or of certain kinds.
 
     tags; runs' trajectory indexes ─▶ solve rate per task ─▶ band, size ─▶ DIR/TASK…  and DIR/selection.json
 
-A task that is always or never solved carries no advantage. Invariants: held-out tasks all stay, since a pool
-that is chosen by its results measures nothing; every task of the old pool stands in selection.json with its rate
-and why it was kept or left; the new folder appears whole or not at all. Samples nothing.
+A task that is always or never solved carries no advantage. Invariants: all held-out tasks stay, since a pool
+chosen by its results measures nothing; every task of the old pool is in selection.json with its rate
+and why it was kept or left out; the new folder appears completely or not at all. Samples nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """`lego mcp`: the tools of this package as an MCP server.
 
-Owns what a client is told (names, sentences, annotations, schemas) and who may do what. Invariants: without
-`--allow-control` no tool exists that changes anything; with it each that changes a run asks a person for its name in
-every call (but for a note), as do jobs that cost much or are not this server's, and a client that cannot ask is refused; a failure is an object with `error`, `message` and `next`, wrong
-arguments included. Speaks both protocol eras, since clients do.
+Owns what a client is told (names, descriptions, annotations, schemas) and who may do what. Invariants: without
+`--allow-control` there is no tool that changes anything. With it, each tool that changes a run (except a note) asks a
+person for its name in every call, and so do jobs that cost much or that another server started; a client that cannot
+ask is refused. A failure is an object with `error`, `message` and `next`, also for wrong arguments. Speaks both versions of
+the protocol, because clients do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Starts a program that is nobody's: a session of its own, no terminal, no handle to it but its number."""
+"""Starts a program that belongs to nobody: a session of its own, no terminal, and only its number as a handle."""
 
 from __future__ import annotations
 

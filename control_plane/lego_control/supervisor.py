@@ -1,7 +1,7 @@
 """The core as a child process, followed through its run directory.
 
-Invariants: the child's exit code is ours; SIGINT and SIGTERM reach it, and we wait for it to put
-things away; it ends when we are killed; whatever a reader stumbles over, the child goes on (law 8).
+Invariants: the child's exit code is ours; SIGINT and SIGTERM are passed to it, and we wait for it to clean
+up; it ends when we are killed; whatever a reader stumbles over, the child goes on (law 8).
 Knows nothing of what is trained.
 """
 

@@ -1,6 +1,6 @@
-"""synth.json: the options of a pool of real projects, and what became of each project.
+"""synth.json: the options of a pool made from real projects, and what became of each project.
 
-Invariant: what lies in the pool's folder beside it is of projects that were done.
+Invariant: the task folders next to it belong to finished projects.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     PROJECT… ─ lego_harness.synthesis.build ─▶ DIR/PROJECT-000…  DIR/synth.json
 
 Owns options, display and exit codes: 0 when every project gave tasks, 1 when one was refused, 143 when it was told
-to end. Invariants: nothing is left out without its reason; the new folder appears whole or not at all; a command that
-ended early goes on where it was when it is given again, a project at a time.
+to end. Invariants: nothing is left out without its reason; the new folder appears completely or not at all; a command
+that ended early continues after its last finished project when it is run again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The option that names a harness with a tiny policy. A recipe may name every harness; this says so."""
+"""The option for a harness that works with a tiny policy. A recipe may name any harness; this module says which fit."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a turn did, as one of a few kinds: for strips and counts.
 
-A turn counts as the most telling of its calls' acts; what an act is, `lego_tui.behaviours` says.
+A turn counts as the most telling act of its calls; `lego_tui.behaviours` says what an act is.
 """
 
 from __future__ import annotations

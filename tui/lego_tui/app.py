@@ -3,8 +3,8 @@
     Fleet.poll (thread, every second) ──▶ columns ──▶ page.draw (≤ 4 a second) ──▶ terminal
 
 Owns the frame around the pages: which one is shown, the bars, the prompt, the pace. Invariants: files are
-read in a thread, never while a key is handled; the run directory is only read, save under `--allow-control` for a
-stop that a person asked for by the run's name, and for their labels.
+read in a thread, never while a key is handled; the run directory is only read, except for a person's labels and,
+under `--allow-control`, for a stop that a person asked for by typing the run's name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every character of the screen in ASCII, for terminals without UTF-8.
 
-Owns the replacement; applied to whole lines after drawing, so that nothing gets past it. Widths stay:
+Owns the replacement; it is applied to complete lines after drawing, so that nothing gets past it. Widths stay:
 a character of two cells becomes two.
 """
 

@@ -1,4 +1,4 @@
-"""What of a rollout should make a person look twice at its reward.
+"""Why a person should look twice at a rollout's reward.
 
 Owns plain patterns over the patch and the commands. They are reasons to look, never a verdict: the
 grader's own findings, where a run records them, come first and are marked as such.

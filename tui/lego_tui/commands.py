@@ -1,4 +1,4 @@
-"""What can be typed behind `:`."""
+"""What can be typed after `:`."""
 
 from __future__ import annotations
 

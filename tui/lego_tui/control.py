@@ -1,6 +1,6 @@
 """The one thing the display may do to a run: ask it to stop, through its mailbox.
 
-The trainer hears it at the next step boundary and stops behind a checkpoint; the request stays as a
+The trainer reads the request at the next step boundary and stops after a checkpoint; the request stays as a
 record of who asked.
 """
 

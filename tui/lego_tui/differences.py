@@ -1,4 +1,4 @@
-"""In what the recipes of runs differ. Pure."""
+"""How the recipes of runs differ. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The detectors' findings on their way to a person: which are worst, which series shows one, where to look.
 
-Owns no opinion: what stands here was found by `lego_core.health`, and `lego diagnose` says the same. Pure.
+Owns no opinion: everything here was found by `lego_core.health`, and `lego diagnose` says the same. Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How far two runs are apart over their last steps, and how sure that is.
+"""How far apart two runs are over their last steps, and how certain that is.
 
 Invariant: every face that compares runs takes the same steps and the same interval. Steps of one run are not
-independent: the interval is a lower bound of the doubt.
+independent, so the interval is a lower bound of the uncertainty.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a person says of the rollout they look at, typed in one line: the label, then why.
+"""What a person says about the rollout they look at, typed in one line: the label, then why.
 
 Kept as `lego review --label` keeps it: appended to the run, with who and when.
 """

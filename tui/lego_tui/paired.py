@@ -1,6 +1,6 @@
 """Solve rates of the tasks that two runs both trained on, as pairs. Pure.
 
-Invariant: every face that compares runs pairs them so. Tasks are, nearly, independent; steps are not.
+Invariant: every face that compares runs uses these pairs. Tasks are nearly independent; steps are not.
 """
 
 from __future__ import annotations

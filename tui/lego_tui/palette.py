@@ -1,7 +1,7 @@
 """Colours by role, one set per theme; nothing else in the display names a colour.
 
-Status is glyph, word and colour together, so that none of them is needed. The default pair is blue and
-orange, which every common colour blindness tells apart; `lego-okabe` uses Okabe and Ito's set.
+Status is glyph, word and colour together, so that no single one of them is needed. The default pair is blue and
+orange, which can be told apart with every common colour blindness; `lego-okabe` uses Okabe and Ito's set.
 """
 
 from __future__ import annotations

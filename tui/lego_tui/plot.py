@@ -1,7 +1,7 @@
 """Curves in braille: two columns and four rows of dots in each character. Pure functions.
 
-Many values share a column where there are more of them than columns: a column shows their least and
-greatest, so that a spike of one step is never lost. Non-finite values leave a gap.
+Where there are more values than columns, several share one: the column shows their least and greatest,
+so that a spike of one step is never lost. Non-finite values leave a gap.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Shows a run while it goes on: a panel that renews itself on a terminal, lines elsewhere.
 
-A display is told `show(glance)` as often as one likes and `note(line)` for what the core says itself.
+A display gets `show(glance)` as often as the caller likes, and `note(line)` for the core's own messages.
 Reads nothing and decides nothing.
 """
 

@@ -2,8 +2,8 @@
 
     whole steps ─▶ opened ─▶ findings, siblings that disagree, odd lengths ─▶ queue
 
-Owns which rollouts are opened for it and the queue's rules. Pure but for `Reading`, which the caller fills. What
-people say of rollouts is kept by `lego_core.store.labels`.
+Owns which rollouts are opened for it and the queue's rules. Pure, except for `Reading`, which the caller fills.
+`lego_core.store.labels` keeps what people say about rollouts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Text that a model, a tool or a file name brought, on its way to a terminal.
+"""Text from a model, a tool or a file name, on its way to a terminal.
 
-Invariant: what comes out moves no cursor, changes no colour, reverses no direction and hides nothing:
+Invariant: the result moves no cursor, changes no colour, reverses no direction and hides nothing:
 each control, direction and invisible character is shown as a visible sign. Pure functions.
 """
 

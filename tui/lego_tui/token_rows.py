@@ -1,6 +1,6 @@
-"""The tokens of a rollout, a line each, of which only those on the screen are made.
+"""The tokens of a rollout, one per line; only the lines on the screen are made.
 
-A rollout of 150,000 tokens is laid out in milliseconds: a branch knows the position that each of its lines begins at,
+A rollout of 150,000 tokens is laid out in milliseconds: a branch knows the position at which each of its lines begins,
 and makes a line when it is asked for. What the harness added between turns is one line.
 """
 

@@ -1,7 +1,7 @@
 """A rollout as lines: its conversation, its patch, its verdict. Pure functions; its tokens are in `token_rows.py`.
 
 Each view is a list of `Row`s laid out for a width; a row knows the turn it belongs to, so that keys can
-jump by turn. Long texts are bounded: what is left out is counted where it is missing.
+jump by turn. Long texts are bounded, and a count says how much is left out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The display in a browser on the same machine, through textual-serve.
 
-Owns who may see it. Invariants: it listens on loopback only; everything lies behind an unguessable
+Owns who may see it. Invariants: it listens on loopback only; everything is behind an unguessable
 path; a request for another host name or from another page's origin is refused, so that no web site can
 reach it through the reader's browser; the page loads nothing from elsewhere; each tab is a display of its
 own that only looks.

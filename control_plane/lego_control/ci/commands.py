@@ -1,6 +1,6 @@
 """The commands of a pipeline: `lego check`, `lego gate`, `lego wait`, and `lego diagnose` for people.
 
-Owns options; what they do stands in the modules beside, imported when a command runs.
+Owns options; the modules next to it do the work, imported when a command runs.
 """
 
 from __future__ import annotations

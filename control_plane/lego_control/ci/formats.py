@@ -1,7 +1,7 @@
-"""A report as JUnit XML, as Markdown for GitHub's step summary and as its annotations.
+"""A report as JUnit XML, as Markdown for GitHub's step summary and as GitHub's annotations.
 
 Pure functions. Invariants: XML holds no character that XML forbids, whatever a check printed; a summary stays
-under GitHub's mebibyte; at most ten annotations of a kind, since GitHub drops the rest without a word.
+below GitHub's limit of one mebibyte; at most ten annotations of a kind, since GitHub silently drops the rest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Is a candidate better than a baseline? Paired by task, with an interval, and allowed not to know.
 
-Pure functions but for reading two runs. The interval is Student's over the tasks' differences: tasks are the
+Pure functions, apart from reading two runs. The interval is Student's over the tasks' differences: tasks are the
 sample, rollouts of one task are averaged first. Invariant: never more certain than the number of tasks allows;
-with too few of them, or an interval that holds the wanted effect, the answer is *inconclusive*.
+with too few of them, or an interval that contains the required effect, the answer is *inconclusive*.
 """
 
 from __future__ import annotations

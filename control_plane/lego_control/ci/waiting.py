@@ -1,4 +1,4 @@
-"""`lego wait`: until a run has ended, one line per change. Reads the run directory and nothing else."""
+"""`lego wait`: waits until a run has ended and prints a line per change. Reads the run directory and nothing else."""
 
 from __future__ import annotations
 

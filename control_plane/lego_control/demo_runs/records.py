@@ -1,4 +1,4 @@
-"""What a simulated step leaves behind: the ledger of its rollouts, and what a trainer would have measured."""
+"""What a simulated step leaves behind: the accounts of its rollouts, and what a trainer would have measured."""
 
 from __future__ import annotations
 

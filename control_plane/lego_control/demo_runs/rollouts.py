@@ -1,7 +1,7 @@
-"""A trajectory out of a plan: tokens, log-probabilities, routes, branches, verdict.
+"""A trajectory made from a plan: tokens, log-probabilities, routes, branches, verdict.
 
-Owns the arithmetic of turns; its laws are those of the real record: contexts extend each other, every
-sampled token stands in one turn and is trained in one branch, a last token has no route.
+Owns the arithmetic of turns, which obeys the laws of the real record: contexts extend each other, every
+sampled token is in one turn and is trained in one branch, a last token has no route.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an agent does in one simulated rollout: its calls, the replies, its patch.
 
 Owns the made-up repository and the agent's habits. A plan is a list of `Act`; random choices come from
-the generator it is given, so that a rollout is a function of its seed.
+the given generator, so that a rollout is a function of its seed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How an example run develops: what the policy does and what the machinery does to it, by step.
 
-Owns the stories and nothing else. A story maps the share of the run that is done, 0 to 1, to a `Scene`.
-The four bad ones are those a trainer meets: the failure is visible in the run directory alone.
+Owns the stories and nothing else. A story maps the finished share of the run, 0 to 1, to a `Scene`.
+The four bad ones are what trainers meet: each failure can be seen from the run directory alone.
 """
 
 from __future__ import annotations

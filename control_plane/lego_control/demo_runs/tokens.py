@@ -1,7 +1,7 @@
-"""The tokenizer of the simulated policy: a word or a mark a token, any text round-trips.
+"""The tokenizer of the simulated policy: one token per word or mark, any text round-trips.
 
 Owns the vocabulary: the words of the simulated sessions, then single bytes. Written as `tokenizer.json`
-beside the runs, so that faces can show tokens as text.
+next to the runs, so that faces can show tokens as text.
 """
 
 from __future__ import annotations

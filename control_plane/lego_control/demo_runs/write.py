@@ -1,7 +1,7 @@
 """Writes example runs through the real writer.
 
-Owns sizes, order and time. Invariant: what is written is what the controller would have written in the
-same order; a run that is not live gets the times of its story, so that it is the same every day.
+Owns sizes, order and time. Invariant: the output is what the controller would have written, in the same
+order; a run that is not live gets the times of its story, so that it is the same every day.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parts that are read off the step records: curves, agreement, routes, the schedule, the verdict."""
+"""Parts made from the step records: curves, agreement, routes, the schedule, the verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts as Markdown: figures are tables of their numbers, text of a model stands in indented blocks, the rest is escaped."""
+"""Parts as Markdown: figures are tables of their numbers, a model's text is in indented blocks, the rest is escaped."""
 
 from __future__ import annotations
 

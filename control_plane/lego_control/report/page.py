@@ -1,4 +1,4 @@
-"""Parts as one HTML file that needs nothing else and runs nothing: no script, no address, everything escaped."""
+"""Parts as one HTML file that needs nothing else and runs nothing: no script, no link, everything escaped."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a report is made of: tables and figures as plain values, and what is missing.
 
-Owns the shapes, and that no text of a run leaves here as it came: every string is made visible and short. A part
+Owns the shapes, and that no text of a run leaves here unchanged: every string is made visible and short. A part
 without data says what would produce it.
 """
 

@@ -1,6 +1,7 @@
-"""Figures as SVG, by matplotlib. Colours of Okabe and Ito, and a dash of its own for each curve.
+"""Figures as SVG, by matplotlib, in the colours of Okabe and Ito and with a different dash for each curve.
 
-matplotlib is imported when something is drawn: it takes a second. Deterministic, and no text is read as a formula.
+matplotlib is imported when something is drawn, because that takes a second. Deterministic, and no text is read as a
+formula.
 """
 
 from __future__ import annotations

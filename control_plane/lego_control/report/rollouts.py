@@ -1,4 +1,4 @@
-"""Parts that are read off rollouts: how they end, where their time goes, what agents do, what they may have gamed."""
+"""Parts made from rollouts: how they end, where their time goes, what agents do, what they may have gamed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A run, read once for a report: its columns, and a bounded sample of its rollouts opened.
+"""A run, read once for a report: its columns, and a bounded sample of its rollouts.
 
-Owns which rollouts are opened (evenly, as many of the first third as of the last) and what of each is kept: some
-hundred bytes, not its tokens. Tolerant: what cannot be read is a complaint.
+Owns which rollouts are opened (evenly spaced, as many of the first third as of the last) and what is kept of each: a
+few hundred bytes, not its tokens. Lenient: what cannot be read is reported as a complaint.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tools that change something: each needs a person, and says what was recorded.
 
-Invariant: without the run's name, typed by a person whom the client asked, nothing is written but a note.
+Invariant: unless a person whom the client asked has typed the run's name, nothing but a note is written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finds trajectories: by the index in milliseconds, by their text within a time budget, with a cursor.
 
-Invariants: a pattern cannot take forever (each match is timed, and all of one trajectory), no search reads more than
-its seconds, and no answer is larger than its budget.
+Invariants: a pattern cannot take forever (each match has a time limit, and so have all matches in a trajectory), no
+search reads longer than its time budget, and no answer is larger than its size budget.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What a check is and what it is given.
 
-A check is a function of a `Ground`, plain or async. It returns its evidence, or raises: `Broken` when what it looks at
-is wrong, `Skip` when that does not apply here; any LegoError is a check that could not be carried out. It
-depends on no other check but those it names in `needs`: where one of these did not pass it is skipped, so that
-one fault is told once, by the check whose business it is.
+A check is a function of a `Ground`, plain or async. It returns its evidence, or raises: `Broken` if what it looks at
+is wrong, `Skip` if it does not apply here; any other LegoError means that the check could not be carried out. It
+depends on no other check except those it names in `needs`: if one of these did not pass it is skipped, so that
+each fault is reported once, by the check that is about it.
 """
 
 from __future__ import annotations

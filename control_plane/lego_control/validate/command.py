@@ -1,8 +1,8 @@
-"""`lego validate`: the options, and how its parts come up and go down.
+"""`lego validate`: the options, and how its parts start and stop.
 
 Exit codes: 0 everything passed or is waived, 1 a check failed, 2 the recipe is wrong, 3 a check could not
-be carried out, 143 it was told to end: then, too, what it opened is closed. There is no --force: what may fail is
-waived by name and with a reason in the recipe.
+be carried out, 143 it was told to end, and closed what it had opened. There is no --force: a check that may fail
+is waived in the recipe, by name and with a reason.
 """
 
 from __future__ import annotations

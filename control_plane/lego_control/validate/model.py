@@ -1,4 +1,4 @@
-"""The starting policy's folder, if it is there without being built."""
+"""The starting policy's folder, if it exists already."""
 
 from __future__ import annotations
 

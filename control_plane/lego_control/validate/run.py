@@ -1,6 +1,6 @@
-"""Runs a plan of checks: timed, one after the other, within a budget; waivers by name.
+"""Runs a plan of checks: timed, one after another, within a budget; waivers by name.
 
-Invariant: every check of the plan has an outcome, whatever the others did. What the budget did not reach is
+Invariant: every check of the plan has an outcome, whatever the others did. A check that the budget did not reach is
 an error, not a pass.
 """
 

@@ -1,5 +1,5 @@
 """What agents do, in one vocabulary for every harness (the paper's Table 9).
 
-`tools.py` says what each harness's tools are, `shell.py` what a command line does, `acts.py` turns messages into
-calls, `table9.py` calls into the behaviours of rollouts and of many.
+`tools.py` knows the tools of each harness, `shell.py` what a command line does, `acts.py` turns messages into
+calls, `table9.py` turns calls into the behaviours of one rollout and of many.
 """

@@ -1,6 +1,6 @@
 """A rollout's messages as calls: what each did, whether it failed, whether it could be read at all.
 
-Owns the reading of tool calls and of what came back, for every harness. Total: whatever a message holds, it is one
+Owns the reading of tool calls and of their results, for every harness. Total: whatever a message contains, it is one
 call of some kind or none. Pure.
 """
 

@@ -1,6 +1,6 @@
 """Shell text → the words of each command.
 
-Owns splitting: here-documents, quotes that go over lines, `;`, `&&`, `|`. Linear in the text. Total. Pure.
+Owns splitting: here-documents, quotes over several lines, `;`, `&&`, `|`. Linear in the text. Total. Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""In which order a rollout's messages happened, where it held more than one conversation.
+"""The order in which a rollout's messages happened, if it held more than one conversation.
 
-A trajectory shows each branch by itself, numbered under `branch`. A sub-agent's stands here behind the call that
-sent it, told by the errand that both hold; every other branch goes on where the ones before it ended. Total. Pure.
+A trajectory shows each branch by itself, numbered under `branch`. Here a sub-agent's branch follows the call that
+sent it, recognised by the errand that both contain; every other branch continues where the ones before it ended. Total.
+Pure.
 """
 
 from __future__ import annotations

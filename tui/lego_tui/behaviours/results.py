@@ -1,7 +1,7 @@
-"""How a call went, by what came back: each harness says it in its own words.
+"""How a call went, judged by its result: each harness says it in its own words.
 
-Owns those words. An exit code counts where the harness tells one; text that a command merely printed counts only
-where it tells none. Pure.
+Owns those words. An exit code counts if the harness reports one; text that a command merely printed counts only
+if it does not. Pure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a command line does: acts for each of its commands.
 
-Owns the reading of shell text, coarse and total: whatever is no shell is one act of kind `run`. Quoting,
+Owns the reading of shell text, coarse and total: whatever is not shell is one act of kind `run`. Quoting,
 here-documents, `cd`, `bash -c` and plain variables are respected; nothing is run. `commands.py` splits the text,
 `programs.py` knows programs. Pure.
 """

@@ -1,7 +1,7 @@
-"""The behaviours of the paper's Table 9, of a rollout and of many.
+"""The behaviours of the paper's Table 9, of one rollout and of many.
 
-Exact definitions stand at the fields. Everything is read from what the agent called and what came back; nothing is
-asked of a model. Pure.
+Exact definitions are at the fields. Everything is read from the agent's calls and their results; no model is
+asked. Pure.
 """
 
 from __future__ import annotations

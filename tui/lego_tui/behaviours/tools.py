@@ -1,7 +1,7 @@
-"""What the tools of each harness are, by name: a table each, read from the harness's own tool list.
+"""The tools of each harness, by name: one table per harness, read from its own tool list.
 
-Owns nothing but the tables. A harness without one (a program of the user's own) is read by all of them together, and
-by what a name sounds like.
+Owns only the tables. A harness without one (a program of the user's own) is read with all of them together, and
+by what a name suggests.
 """
 
 from __future__ import annotations

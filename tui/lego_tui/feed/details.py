@@ -1,6 +1,6 @@
-"""What can only be known of a rollout by opening it, kept small and kept for a while.
+"""What can only be known about a rollout by opening it, kept small and kept for a while.
 
-Owns two bounded memories: whole rollouts for the screen that reads one, and a few numbers each for
+Owns two bounded caches: whole rollouts for the screen that reads one, and a few numbers each for
 the screens that list many. `read` may run in a thread of its own.
 """
 

@@ -1,7 +1,7 @@
 """The runs of a folder, newest first.
 
-Polls the chosen run, and those that are compared, whole and the others without their trajectories, so that a folder
-of many runs costs little. A folder that is a run itself is a fleet of one.
+The chosen run and the compared ones are polled completely, the others without their trajectories, so that a folder
+of many runs costs little. A folder that is itself a run is a fleet of one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Half characters in JSON: lone surrogates, which a model can sample and Python can store, and msgspec refuses.
+"""Lone surrogates in JSON (half characters): a model can sample them and Python can store them, but msgspec refuses.
 
-Owns their replacement by U+FFFD, for looking only; the store's reader gives back what was written.
+Owns their replacement by U+FFFD, for display only; the store's reader gives back what was written.
 """
 
 from __future__ import annotations

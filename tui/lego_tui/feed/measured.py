@@ -1,7 +1,7 @@
 """A followed run as the detectors of `lego_core.health` see it, and what they say: the one opinion on a run.
 
-Owns the way from tolerant lines to their series; judges nothing itself. Invariant: nothing raises, whatever the
-files hold.
+Owns the conversion of leniently read lines to their series; judges nothing itself. Invariant: nothing raises, whatever
+the files contain.
 """
 
 from __future__ import annotations

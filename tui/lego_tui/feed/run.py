@@ -1,7 +1,7 @@
 """One run directory, followed.
 
 `poll` takes what was added, a bounded piece of each file, and may be called from a thread of its own;
-everything else only looks at what is there. Invariant: whatever the files hold, no call raises; what
+everything else only looks at what is there. Invariant: whatever the files contain, no call raises; what
 could not be understood is counted and named in `complaints`.
 """
 

@@ -1,8 +1,9 @@
 """The numbers of a run by step, as columns.
 
 Owns the flattening of JSON: every number of a record is a series, `seconds.train` and `dropped.timeout`
-too, so that what a newer trainer measures is shown without a new release. An evaluation that was done again
-replaces the earlier one; a step also discards the later ones, which the resumed run has thrown away. NaN stands for what was not measured; ±inf stays.
+too, so that what a newer trainer measures is shown without a new release. A repeated evaluation replaces the
+earlier one; a repeated step also discards the later ones, which the resumed run has thrown away. NaN stands for
+what was not measured; ±inf stays.
 """
 
 from __future__ import annotations

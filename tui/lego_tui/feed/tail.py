@@ -1,6 +1,6 @@
-"""The new whole lines of a file that somebody else appends to.
+"""The new complete lines of a file that somebody else appends to.
 
-Invariants: a torn last line is held back; a file that is missing has no lines; one that shrank (a resumed
+Invariants: a torn last line is held back; a missing file has no lines; one that shrank (a resumed
 writer cut a torn tail) is read on from its new end. Reads a bounded piece at a time.
 """
 

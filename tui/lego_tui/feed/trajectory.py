@@ -1,8 +1,8 @@
-"""One rollout out of its frame, read tolerantly: what is there, in plain values.
+"""One rollout from its frame, read leniently: what is there, in plain values.
 
-Owns the unpacking of frames and arrays. Invariants: bounded by what the frame claims and by what is
+Owns the unpacking of frames and arrays. Invariants: sizes are bounded by what the frame claims and by what is
 sensible; nothing raises, a broken or newer frame gives a `Rollout` that says so. Arrays are unpacked
-when they are asked for. The store's reader is the strict one; this one is for looking.
+when they are asked for. The store's reader is the strict one; this one is for display.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One file a screen; each draws from `State` and knows nothing of the others."""
+"""One file per screen; each draws from `State` and knows nothing of the others."""

@@ -1,5 +1,7 @@
-"""Marked runs over each other: one metric in a chart, every metric in a line with how far the others are from the
-first, the tasks that they both met as pairs, recipes by difference. The numbers are those of `lego compare`."""
+"""Marked runs compared: one metric in a chart, every metric with its distance to the first run, common tasks as pairs.
+
+Also shows how the recipes differ. The numbers are those of `lego compare`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every run of a folder in a line each."""
+"""Every run of a folder, one per line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The siblings of one task in one step, side by side: a strip of turns each."""
+"""The siblings of one task in one step, next to each other: a strip of turns each."""
 
 from __future__ import annotations
 

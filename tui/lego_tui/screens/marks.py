@@ -1,4 +1,4 @@
-"""How a rollout is drawn in one sign, and how its turns are drawn in a strip."""
+"""How a rollout is drawn as one sign, and its turns as a strip."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What all screens share: a place to draw in, a filter, an order, a handle to copy.
 
 A page is a container of the one Textual screen. `draw` shows what is known now and may be called at any
-time; it reads no files. What has to be read is asked for with `needs` and read in a thread.
+time; it reads no files. A page says with `needs` what has to be read, and a thread reads it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One run: what stands out, a chart over its steps, every metric in a line."""
+"""One run: what stands out, a chart over its steps, every metric on a line."""
 
 from __future__ import annotations
 

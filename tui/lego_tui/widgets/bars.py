@@ -1,4 +1,4 @@
-"""The line on top (where one is, how it goes) and the line below (what can be pressed)."""
+"""The top line (where one is, how it goes) and the bottom line (which keys can be pressed)."""
 
 from __future__ import annotations
 

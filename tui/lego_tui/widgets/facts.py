@@ -1,7 +1,7 @@
-"""A few lines above or below what a screen lists: as high as they are many, cut where they are too long.
+"""A few lines above or below what a screen lists: as high as they are many, cut if they are too long.
 
-Invariant: what is already shown costs nothing when it is shown again, and the screen is laid out anew only when the
-number of lines changes.
+Invariant: showing the same lines again costs nothing, and the screen is laid out anew only when the number of lines
+changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Any number of lines of which only the visible ones are made.
 
 The display's table, list and pager in one. A line is a function of its number and the width; what is
-not on the screen costs nothing, so that a million of them show as fast as ten. Owns cursor, scrolling and
+not on the screen costs nothing, so that a million lines show as fast as ten. Owns cursor, scrolling and
 mouse; knows nothing of what it shows.
 """
 

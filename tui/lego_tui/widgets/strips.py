@@ -1,6 +1,6 @@
 """Rich text → the strips that a terminal line is made of, without Textual's layout of running text in between.
 
-Every widget here draws line by line: what is one line already needs no wrapping, and the way round costs more than
+Every widget here draws line by line: a single line needs no wrapping, and that detour costs more than
 the rest of the drawing.
 """
 

@@ -1,1 +1,1 @@
-"""One check a file; `lego_control.validate.plan` says which run when."""
+"""One check per file; `lego_control.validate.plan` says which run, and when."""

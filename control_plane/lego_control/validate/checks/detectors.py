@@ -1,4 +1,4 @@
-"""The watchdog's detectors do on a sample of the labelled corpus what they are published to do."""
+"""On a sample of the labelled corpus, the watchdog's detectors do what is published about them."""
 
 from __future__ import annotations
 

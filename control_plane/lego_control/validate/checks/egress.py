@@ -1,4 +1,4 @@
-"""Nothing inside a sandbox reaches a network, whatever the phase; a listener of ours is not reached either."""
+"""Nothing inside a sandbox reaches a network, in any phase; a listener of ours is not reached either."""
 
 from __future__ import annotations
 

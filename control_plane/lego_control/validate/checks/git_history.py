@@ -1,4 +1,4 @@
-"""What the agent starts with holds one commit at most, no hidden test and no reference solution."""
+"""What the agent starts with contains at most one commit, no hidden test and no reference solution."""
 
 from __future__ import annotations
 

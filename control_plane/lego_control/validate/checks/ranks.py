@@ -1,11 +1,11 @@
-"""Trainer ranks and engines fit the GPUs of this machine, and the ranks the model: they would be refused later."""
+"""Trainer ranks and engines fit this machine's GPUs, and the ranks fit the model; a run would refuse them later."""
 
 from __future__ import annotations
 
 from lego_control.validate.base import Broken, Ground
 from lego_control.validate.model import model_dir
-from lego_core.rank_fit import gpu_share, require_ranks, visible_gpus
 from lego_core.model_config import read_config
+from lego_core.rank_fit import gpu_share, require_ranks, visible_gpus
 from lego_harness.errors import UsageError
 
 
