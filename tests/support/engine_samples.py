@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lego_core.inference import call_sample
 from lego_core.types import Sample
 from lego_harness.proxy.upstream import Engine
 from lego_harness.types import GenerateRequest, Generation, Sampling
@@ -24,23 +26,9 @@ def request(
 
 
 def as_sample(call: GenerateRequest, reply: Generation, advantage: float = 1.0) -> Sample:
-    """The whole call as one sample; the last row has no route."""
-    n, m = len(call.context_ids), len(reply.ids)
-    mask = np.arange(n + m) >= n
-    logprobs = np.zeros(n + m, np.float32)
-    logprobs[n:] = reply.logprobs
-    routes = None
-    if reply.routes is not None:
-        routes = np.concatenate([reply.routes, np.full((1, *reply.routes.shape[1:]), -1, np.int16)])
-    return Sample(
-        rollout_id=call.request_id,
-        ids=np.concatenate([call.context_ids, reply.ids]),
-        mask=mask,
-        rollout_logprobs=logprobs,
-        advantage=advantage,
-        routes=routes,
-        versions=np.where(mask, reply.policy_version, -1).astype(np.int32),
-    )
+    """The whole call as one sample, with the version that sampled it."""
+    sample = call_sample.as_sample(call, reply, advantage=advantage)
+    return replace(sample, versions=np.where(sample.mask, reply.policy_version, -1).astype(np.int32))
 
 
 async def sample_many(engine: Engine, calls: list[GenerateRequest]) -> list[Sample]:

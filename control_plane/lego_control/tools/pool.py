@@ -14,7 +14,6 @@ from lego_control.tools.paging import page, place
 from lego_control.tools.status import last_step
 
 FEW = 4
-AUDITS = ("mixed", "always_solved", "never_solved", "ungraded", "few")
 ORDERS = {
     "solve_rate": "rate",
     "-solve_rate": "rate DESC",
@@ -67,30 +66,28 @@ def _task(
     low: float | None,
     high: float | None,
 ) -> PoolTask:
-    if not graded:
-        audit = "ungraded"
-    elif graded < FEW:
-        audit = "few"
-    else:
-        audit = (
-            "mixed"
-            if low != high
-            else "always_solved"
-            if rate == 1
-            else "never_solved"
-            if not high
-            else "mixed"
-        )
-    rounded = None if rate is None else round(rate, 4)
     return PoolTask(
         task=plain(str(task)),
         rollouts=n,
         graded=graded,
-        solve_rate=rounded,
+        solve_rate=None if rate is None else round(rate, 4),
         failed=n - graded,
         last_step=last,
-        audit=audit,
+        audit=_audit(graded, rate, low, high),
     )
+
+
+def _audit(graded: int, rate: float | None, low: float | None, high: float | None) -> str:
+    """Whether a task's rewards, from `low` to `high`, teach anything."""
+    if not graded:
+        return "ungraded"
+    if graded < FEW:
+        return "few"
+    if low != high:
+        return "mixed"
+    if rate == 1:
+        return "always_solved"
+    return "mixed" if high else "never_solved"
 
 
 def rewards_audit(
@@ -125,7 +122,7 @@ def rewards_audit(
         next_cursor=following,
         as_of_step=last_step(found),
         stale_s=found.stale_s(),
-        warnings=["integrity findings of single rollouts are in trajectory_read, not yet counted here"],
+        warnings=["integrity findings of single rollouts are not counted here: `lego review RUN` lists them"],
     )
 
 

@@ -145,8 +145,3 @@ class RawConnection:
         except (asyncio.IncompleteReadError, ConnectionError):
             return body, False
         return body, True
-
-
-def mapping(value: object) -> Mapping[str, Any]:
-    """The value where it is an object, else none."""
-    return value if isinstance(value, dict) else {}

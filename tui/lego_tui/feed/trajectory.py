@@ -45,11 +45,6 @@ class PackedTurn(msgspec.Struct, dict=True):
         """`[m]` sampled ids."""
         return unpack(self.sampled_ids)
 
-    @cached_property
-    def lp(self) -> NDArray[Any]:
-        """`[m]` log-probabilities of the rollout."""
-        return unpack(self.logprobs)
-
     @property
     def num_context(self) -> int:
         return length(self.context_ids)
