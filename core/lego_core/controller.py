@@ -73,7 +73,7 @@ class TrainerClient(Protocol):
     async def train_step(self, samples: Sequence[Sample], step: int) -> TrainMetrics: ...
 
     async def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
-        """Of what it holds at the call, until that is on the disk; may be asked for the next step meanwhile."""
+        """Save the state at the time of the call; returns once it is on disk. The next step may run meanwhile."""
         ...
 
     async def export(self, path: Path) -> None: ...
@@ -136,8 +136,8 @@ class Controller:
         watchdog: Watchdog,
         commits: Commits,
     ) -> StepRecord:
-        """Train on whole groups, commit, publish. Whoever looks at a step from outside, a person or an evaluation,
-        waits for its commit; the next steps do not."""
+        """Train on whole groups, commit, publish. A person or an evaluation that looks at a step waits for its
+        commit; the next steps do not."""
         stages, busy_s = Stages(), await self.engine.busy_s()
         self.writer.event("stage", stage="rollout", step=step)
         groups = await windows.take(step)
@@ -173,7 +173,7 @@ class Controller:
         return step % self.recipe.train.checkpoint_every == 0 or step == self.recipe.train.steps
 
     def _state(self, record: StepRecord) -> dict[str, Any]:
-        """What makes a step count, beside what was trained."""
+        """What makes a step count, besides the trained weights."""
         order = self.source.order(record.step)
         return {RECORD_KEY: asdict(record), ORDER_KEY: order, **self.quarantine.state()}
 
@@ -187,8 +187,8 @@ class Controller:
         )
 
     async def _publish(self, version: int) -> None:
-        """Nothing is recorded meanwhile. It waits for no rollout, and where it fails the run ends."""
-        # A name of its own: a network's file system may show an old file by a known one.
+        """Bring new weights to the engines. Nothing is recorded meanwhile; it waits for no rollout; a failure ends the run."""
+        # A new name each time: a network file system may show an old file under a known one.
         weights = self.weights / f"weights-{version}"
         await self.trainer.export(weights)
         self.rollouts.proven.clear()
@@ -202,7 +202,7 @@ class Controller:
         attempts = await self.rollouts.run([r for group in specs for r in group.rollouts], step=step)
         last = [a[-1] for a in attempts.values()]
         require_graded(last)
-        # First attempts: what an interrupted run knew when it drew the steps whose rollouts are stored already.
+        # First attempts: what an interrupted run knew when it drew the steps whose rollouts are already stored.
         self.quarantine.observe([a[0] for a in attempts.values()], step=step)
         return tuple(_group(spec, attempts) for spec in specs)
 

@@ -48,7 +48,7 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LagAgreement:
-    """Rollout against trainer over tokens of one policy version."""
+    """Agreement of rollout and trainer over the tokens of one policy version."""
 
     tokens: int
     mean_abs_dlogp: float
@@ -59,8 +59,8 @@ class LagAgreement:
 class TrainMetrics:
     """What one optimizer step measured, over the tokens it trained.
 
-    Agreement (`pearson_r`, `mean_abs_dlogp`, `k3`) compares tokens sampled by the very weights that
-    start the step, and is None without such; staler tokens differ because the weights do: `by_lag`.
+    Agreement (`pearson_r`, `mean_abs_dlogp`, `k3`) compares only tokens sampled by the weights at the start
+    of the step, and is None if there are none. Staler tokens differ because the weights do; see `by_lag`.
     """
 
     loss: float
@@ -69,8 +69,8 @@ class TrainMetrics:
     kl_loss: float
     entropy: float
     pearson_r: float | None
-    """Pearson correlation of exp(logp), trainer against rollout, over trained tokens; None where it
-    is undefined (one token, or all alike)."""
+    """Pearson correlation of exp(logp), trainer against rollout, over trained tokens; None if it
+    is undefined (one token, or all equal)."""
     mean_abs_dlogp: float | None
     k3: float | None
     """mean(e^d − d − 1), d = trainer logp − rollout logp."""
@@ -82,9 +82,9 @@ class TrainMetrics:
     trained_tokens: int
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     pearson_r_logp: float | None = None
-    """As `pearson_r`, of the log-probabilities themselves: unlikely tokens dominate it."""
+    """As `pearson_r`, but of the log-probabilities themselves: unlikely tokens dominate it."""
     mean_abs_dp: float | None = None
-    """Of probabilities."""
+    """As `mean_abs_dlogp`, but of probabilities."""
     by_lag: dict[str, LagAgreement] = field(default_factory=dict[str, LagAgreement])
     """Trainer version − version that sampled the token → agreement of those tokens."""
     rollout_gap: dict[str, float] = field(default_factory=dict[str, float])
@@ -110,8 +110,8 @@ class Acted:
     stop_reasons: dict[str, int]
     """Stop reason → rollouts."""
     unearned: int = 0
-    """Rollouts that were rewarded and are in doubt: nothing was changed, or their integrity report says that the patch
-    answers without computing or that the verdict was forged."""
+    """Rewarded rollouts that are in doubt: nothing was changed, or the integrity report says that the patch answers
+    without computing or that the verdict was forged."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,8 +130,8 @@ class StepRecord:
     """Rollouts started for this step."""
     groups: int
     zero_variance_groups: int
-    """Graded groups whose rewards are all equal: no advantage, nothing trained. When every group is
-    such a one the step makes no update and what the trainer would have measured is None."""
+    """Graded groups whose rewards are all equal: no advantage, nothing trained. If all groups are like
+    that, the step makes no update and everything the trainer would have measured is None."""
     pearson_r: float | None
     mean_abs_dlogp: float | None
     k3: float | None
@@ -157,15 +157,15 @@ class StepRecord:
     trained_rollouts: tuple[str, ...]
     """Ids of the rollouts in the batch: trained exactly once over the whole run."""
     acted: Acted | None = None
-    """None in records of a time before it was counted."""
+    """None in records written before this was counted."""
     by_lag: dict[str, LagAgreement] = field(default_factory=dict[str, LagAgreement])
     """As `TrainMetrics.by_lag`."""
     lag: dict[str, int] = field(default_factory=dict[str, int])
     """Versions behind the trainer → sampled tokens, of every rollout of the step; at most
     `rollout.max_staleness` versions."""
     trainer_idle: float | None = None
-    """Share of the step's time (`seconds["total"]`; an evaluation that the trainer waits for and a pause are
-    behind it) that the trainer neither trained nor saved."""
+    """Share of the step's time in which the trainer neither trained nor saved. That time is `seconds["total"]`; an
+    evaluation that the trainer waits for, or a pause, comes after it."""
     engine_idle: float | None = None
     """Share of that time without a call in flight, mean over engines."""
     pearson_r_logp: float | None = None
@@ -189,4 +189,4 @@ class HeldoutRecord:
     temperature: float
     seconds: float
     rates: PassRates | None = None
-    """pass@1, pass@k and pass^k with intervals; None where no task has k graded rollouts."""
+    """pass@1, pass@k and pass^k with intervals; None if no task has k graded rollouts."""

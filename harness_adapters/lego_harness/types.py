@@ -52,29 +52,29 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
-    """What a task needs around its files; nothing, where any image with Python serves."""
+    """What a task needs besides its files; nothing if any image with Python will do."""
 
     image: str | None = None
-    """Tag of an image that the engine has."""
+    """Tag of an image that the container engine already has."""
     context: Path | None = None
-    """Folder whose Dockerfile makes the image, where `image` is None."""
+    """Folder whose Dockerfile makes the image, if `image` is None."""
     packed: tuple[tuple[str, Path], ...] = ()
-    """Read-only: path inside → squashfs or EROFS file."""
+    """Mounted read-only: path inside → squashfs or EROFS file."""
     setup: Path | None = None
-    """A script that prepares the workspace before the agent comes."""
+    """A script that prepares the workspace before the agent starts."""
     setup_network: bool = False
     """Whether that script, and nothing after it, has the network."""
     setup_timeout_s: float = 600.0
     cpus: float = 0.0
-    """At least so many; 0 where the task does not say."""
+    """The least it needs; 0 if the task does not say."""
     memory_mb: int = 0
-    """At least so much, likewise."""
+    """Likewise."""
     disk_mb: int = 0
-    """At least so much may be written, likewise."""
+    """Space for written files, likewise."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether any sandbox will do that is large enough."""
+        """Whether any sandbox that is large enough will do."""
         return not (self.image or self.context or self.packed or self.setup)
 
 
@@ -139,7 +139,7 @@ class GenerateRequest:
     """`[n]` the whole context."""
     sampling: Sampling
     stop_ids: tuple[int, ...]
-    """Sampling one of these ends the call; the id itself is part of the reply."""
+    """Sampling one of these ids ends the call; the id is part of the reply."""
     routes_from: int = 0
     """First position whose routes are wanted; earlier rows were recorded by earlier turns."""
 
@@ -158,9 +158,9 @@ class Generation:
     finish_reason: str
     """`stop`, `length` or `abort`."""
     policy_version: int
-    """Published weights that sampled these tokens; the oldest where there are several."""
+    """Version of the weights that sampled these tokens; the oldest if there were several."""
     versions: NDArray[np.int32] | None = None
-    """`[m]` by token, where new weights came inside the call; None when all are `policy_version`'s."""
+    """`[m]` version of each token if new weights arrived during the call; None if all are `policy_version`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,11 +175,10 @@ class Turn:
     routes: Routes | None
     """`[n + m − 1 − routes_from, L, K]`: the rows this call was first to record, row t for position
     `routes_from + t`; earlier positions were recorded by earlier turns. Rows of positions below n
-    come from prefill, the others from decoding; each from the weights that sampled the token behind it,
-    rows before n from `policy_version`."""
+    come from prefill by `policy_version`, the others from decoding by the weights that sampled the next token."""
     routes_from: int
     policy_version: int
-    """The oldest weights that sampled here."""
+    """Version of the oldest weights that sampled in this call."""
     finish_reason: str
     fingerprint: str
     """sha256 of the canonical request: messages, tools and dialect."""
@@ -187,9 +186,9 @@ class Turn:
     """Seconds since the rollout began."""
     ended_s: float
     thread: str = ""
-    """The conversation it belongs to, as the harness names it; empty where it does not."""
+    """The conversation it belongs to, as the harness names it; empty if it does not."""
     side_call: str = ""
-    """What the call was beside a conversation (`title`, `compaction`, …); empty for its turns."""
+    """The kind of a call beside the conversation (`title`, `compaction`, …); empty for a turn of it."""
     masked: str = ""
     """Why its tokens are not trained; empty when they are (law 2)."""
     versions: NDArray[np.int32] | None = None
@@ -217,7 +216,7 @@ class StopReason(StrEnum):
     FAILED_ALIGNMENT = "failed_alignment"
     FAILED_GRADER = "failed_grader"
     MASKED_INTEGRITY = "masked_integrity"
-    """A finding of its integrity report takes it out of the batch; not done again."""
+    """A finding of the integrity report takes it out of the batch; it is not repeated."""
     CANCELLED = "cancelled"
 
     @property
@@ -227,12 +226,12 @@ class StopReason(StrEnum):
 
     @property
     def is_failure(self) -> bool:
-        """True when something outside failed: the rollout may be done again."""
+        """True when something outside failed: the rollout may be repeated."""
         return self.value.startswith("failed_") or self is StopReason.CANCELLED
 
     @property
     def is_masked(self) -> bool:
-        """True when the rollout could be graded, but a policy keeps it out of the batch."""
+        """True when the rollout could be graded, but the integrity policy keeps it out of the batch."""
         return self is StopReason.MASKED_INTEGRITY
 
     @property
@@ -241,7 +240,7 @@ class StopReason(StrEnum):
 
 
 class FindingKind(StrEnum):
-    """What an agent did that threatens its reward's meaning; the rows of an integrity report."""
+    """Something an agent did that threatens the meaning of its reward; the rows of an integrity report."""
 
     GIT_PROBE = "git_probe"
     """Looked in git for more history than it was given."""
@@ -250,17 +249,17 @@ class FindingKind(StrEnum):
     TEST_EDIT = "test_edit"
     """Changed tests or their configuration; reverted before grading."""
     GRADER_PATH = "grader_path"
-    """Spoke of, or wrote to, places that belong to the grader."""
+    """Mentioned, or wrote to, places that belong to the grader."""
     TAMPERING = "tampering"
-    """Left files that Python or a shell would load unasked; reverted before grading."""
+    """Left files that Python or a shell would load by itself; reverted before grading."""
     DEGENERATE_PATCH = "degenerate_patch"
-    """Its patch answers without computing: equals anything, knows the cases, meddles with the runner."""
+    """Its patch answers without computing: equals anything, knows the test cases, tampers with the runner."""
     FORGED_VERDICT = "forged_verdict"
     """Its code broke the grading: a test passed together with its contradiction, or the runner died."""
 
 
 Policy = Literal["mask", "zero", "flag"]
-"""What a finding does: a rollout with a reward leaves the batch, the reward becomes 0, or it is only stored."""
+"""What a finding does to a rewarded rollout: takes it out of the batch, sets the reward to 0, or is only stored."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -284,7 +283,7 @@ class Grade:
     detail: str = ""
     """Bounded, control characters removed; for people."""
     durations_s: dict[str, float] = field(default_factory=dict[str, float])
-    """Test id → seconds it took, as its process said."""
+    """Test id → seconds it took, as reported by its process."""
     findings: tuple[Finding, ...] = ()
     """What grading saw of the agent's integrity."""
 
@@ -294,7 +293,7 @@ class Branch:
     """One root-to-leaf token path of a trajectory.
 
     All arrays have length `T`. A token is trained iff `mask` is True there; each sampled token of
-    a trajectory is True in exactly one branch, but for those of turns that name a reason in
+    a trajectory is True in exactly one branch, except those of turns that give a reason in
     `masked` (law 2).
     """
 
@@ -309,11 +308,11 @@ class Branch:
     thread: str = ""
     """The conversation it belongs to; as `Turn.thread`."""
     parent: str = ""
-    """The conversation that started that one, where the harness says so."""
+    """The conversation that started that one, if the harness says so."""
     cause: str = ""
-    """Why it departs from what came before it: `start`, `sub_agent`, `compaction`, …"""
+    """Why it diverges from what came before: `start`, `sub_agent`, `compaction`, …"""
     at: int = 0
-    """Index of the first message that departs."""
+    """Index of the first message that differs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -321,8 +320,8 @@ class Trajectory:
     """The record of one rollout: what was sampled, what it earned, why it ended."""
 
     id: str
-    """Unique in a run: `s00012.g03.r5` for training, `e00012.t034.r0` for evaluation; `~1` behind
-    it where an earlier attempt failed and the rollout was done again."""
+    """Unique in a run: `s00012.g03.r5` for training, `e00012.t034.r0` for evaluation; with `~1` after it if an
+    earlier attempt failed and the rollout was repeated."""
     task_id: str
     epoch: int
     harness: str
@@ -342,7 +341,7 @@ class Trajectory:
     """The whole report: from commands, patch and grading."""
     timings_s: dict[str, float] = field(default_factory=dict[str, float])
     """Stage → seconds: `sandbox_setup`, `agent`, `sandbox_teardown`, `grading`; `engine` is the part of `agent`
-    that its calls took, added up."""
+    spent in engine calls, summed."""
 
     @property
     def num_sampled(self) -> int:
