@@ -97,7 +97,7 @@ def lego() -> None:
 @OVERRIDES
 def quickstart(harness: str | None, sandbox: str | None, seed: int | None, overrides: tuple[str, ...]) -> int:
     """Train a tiny policy on this machine until it visibly learns. Installs the agent program if necessary."""
-    from lego_core.config import load_recipe
+    from lego_core.recipe_file import load_recipe
 
     chosen = {"harness.name": harness, "sandbox.backend": sandbox, "run.seed": seed}
     recipe, settings = _builtin_recipe("quickstart"), [*_settings(chosen), *overrides]
@@ -219,7 +219,7 @@ def _flags(settings: Sequence[str]) -> list[str]:
 
 
 def _start(recipe: Path, settings: list[str], detach: bool = False, where: Sequence[str] = ()) -> int:
-    from lego_core.config import load_recipe
+    from lego_core.recipe_file import load_recipe
 
     load_recipe(recipe, settings)  # a recipe that is wrong is refused at once, by us
     return _run(["--recipe", str(recipe), *_flags(settings), *where], detach)
@@ -227,7 +227,7 @@ def _start(recipe: Path, settings: list[str], detach: bool = False, where: Seque
 
 def _resume(run: Path, recipe: Path | None, settings: list[str], detach: bool, where: Sequence[str]) -> int:
     from lego_core.changes import change
-    from lego_core.config import load_recipe, recipe_changes
+    from lego_core.recipe_file import load_recipe, recipe_changes
     from lego_core.store import RunReader
 
     holds = RunReader(run).recipe()

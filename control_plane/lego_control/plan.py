@@ -23,7 +23,7 @@ GPUS = click.Choice(["a100", "h100", "h200", "b200"])
 @click.option("--json", "for_programs", is_flag=True, help="One JSON object instead of tables.")
 def plan(recipe: Path, gpus: int, gpu: str, concurrent: int | None, for_programs: bool) -> int:
     """Estimate memory, speed and idle time of a RECIPE, and compare schedules by simulation."""
-    from lego_core.config import load_recipe
+    from lego_core.recipe_file import load_recipe
     from lego_core.simulation.capacity import GPUS
     from lego_core.simulation.plan import make_plan
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lego_core.config import load_recipe
+from lego_core.recipe_file import load_recipe
 from lego_harness.errors import UsageError
 from lego_harness.output import writing
 from lego_harness.sandbox.choose import choose_backend

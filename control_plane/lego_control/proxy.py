@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from lego_core.config import toml_value
+from lego_core.recipe_file import toml_value
 from lego_harness.errors import LegoError, UsageError
 from lego_harness.output import writing
 from lego_harness.proxy.app import CaptureProxy

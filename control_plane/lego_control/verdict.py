@@ -13,13 +13,14 @@ from lego_control.measured import measured_so_far
 from lego_control.run import Run
 from lego_control.runs import Runs
 from lego_control.schemas import Diagnosis, Evidence, Hypothesis, Signal
-from lego_core.config import WatchdogPolicy, parse_recipe
+from lego_core.config import WatchdogPolicy
 from lego_core.health.diagnose import diagnose
 from lego_core.health.findings import Diagnosis as Diagnosed
 from lego_core.health.of_run import with_heartbeat
 from lego_core.health.policy import effective_policy
 from lego_core.health.series import Evaluation, Series, from_rows
 from lego_core.health.watchdog import HEARTBEAT
+from lego_core.recipe_file import parse_recipe
 from lego_harness.errors import UsageError
 
 NEXT = [

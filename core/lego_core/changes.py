@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from lego_core.config import Recipe, parse_override, parse_recipe
+from lego_core.config import Recipe
+from lego_core.recipe_file import parse_override, parse_recipe
 from lego_harness.errors import UsageError
 
 MAY_CHANGE = ("train.learning_rate", "train.learning_rate_left", "train.grad_clip", "train.kl_coef")

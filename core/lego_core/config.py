@@ -1,23 +1,17 @@
 """The recipe: every knob of a run, validated before anything starts.
 
-One TOML file with one section per part. Unknown keys and wrong types are refused, naming the key, what
-was got and what was expected. Free of torch, so that faces can check a recipe. Defaults are those of the
-paper's Table 10 where it has one. Does not look at the machine: `lego validate` does.
+One section per part; unknown keys and wrong types are refused. Defaults are those of the paper's Table 10 where it
+has one. Free of torch, so that faces can check a recipe. Reads no file (`recipe_file.py` does) and does not look at
+the machine (`lego validate` does).
 """
 
 from __future__ import annotations
 
-import difflib
-import tomllib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from lego_harness.adapters.options import CommandConfig, HarnessOptions
-from lego_harness.errors import UsageError
-from lego_harness.invalid import reason
 from lego_harness.types import FindingKind, Policy
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -43,20 +37,20 @@ class RunConfig(Section):
 
 
 BUILT_POLICIES = ("tiny", "smollm2")
-"""What `model.path` may name instead of a checkpoint folder: built on the spot, for the recipe's harness."""
+"""Names that `model.path` may have instead of a checkpoint folder; they are built on the spot, for the recipe's harness."""
 
 
 class ModelConfig(Section):
-    """`path = "tiny"` builds the tiny policy for the recipe's harness, "smollm2" a small language model; else a
-    checkpoint folder."""
+    """`path = "tiny"` builds the tiny policy for the recipe's harness, `"smollm2"` a small language model; anything else
+    is a checkpoint folder."""
 
     path: str = "tiny"
     template_options: dict[str, bool | int | float | str] = {}
-    """Switches of the checkpoint's own chat template, such as `enable_thinking`; see its model card."""
+    """Switches of the checkpoint's chat template, such as `enable_thinking`; see its model card."""
 
 
 class TasksConfig(Section):
-    """`pool = "synth"` generates tasks; else a folder holding task folders."""
+    """`pool = "synth"` generates tasks; anything else is a folder of task folders."""
 
     pool: str = "synth"
     num_train: int = Field(default=64, ge=1)
@@ -64,7 +58,7 @@ class TasksConfig(Section):
 
 
 class HarnessConfig(Section):
-    """Which program, and what `HarnessOptions` says of it."""
+    """Which program, and its `HarnessOptions`."""
 
     name: Literal["mini-swe-agent", "claude-code", "opencode", "codex", "openhands", "command"] = (
         "mini-swe-agent"
@@ -105,8 +99,8 @@ class RolloutConfig(Section):
     concurrency: int = Field(default=4, ge=1)
     """Rollouts in flight per worker."""
     integrity: dict[FindingKind, Policy] = {}
-    """What a finding of an integrity report does, where that is not what it does by itself: a forged
-    verdict is worth 0, everything else is flagged."""
+    """What each finding of an integrity report does, where it differs from the default: a forged verdict earns 0,
+    everything else is only flagged."""
     max_staleness: int = Field(default=1, ge=0)
     """Versions a token may be older than the weights it trains; 0 is synchronous."""
 
@@ -122,7 +116,7 @@ class TrainConfig(Section):
     steps: int = Field(default=126, ge=1)
     learning_rate: float = Field(default=1e-6, ge=0)
     learning_rate_left: float = Field(default=1.0, ge=0, le=1)
-    """Share of the learning rate that is left at the last step; it falls linearly. 1 is constant."""
+    """Share of the learning rate that is left at the last step, falling linearly; 1 keeps it constant."""
     adam_betas: tuple[Fraction, Fraction] = (0.9, 0.999)
     adam_eps: float = Field(default=1e-8, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
@@ -131,13 +125,13 @@ class TrainConfig(Section):
     objective: Literal["gspo", "grpo", "dapo", "cispo", "dr_grpo"] = "gspo"
     clip_low: float = Field(default=3e-4, gt=0, le=1)
     clip_high: float = Field(default=4e-4, gt=0)
-    """Both defaults are GSPO's: its ratio is a mean over a rollout, a thousand times nearer to 1."""
+    """Both defaults are GSPO's, whose ratio is a mean over a rollout and a thousand times closer to 1."""
     old_logprobs: Literal["recompute", "rollout"] = "recompute"
     """Whose log-probabilities are the ratio's denominator: the trainer's at the start of the step, or
     the engine's, whose rounding alone moves the ratio."""
     rollout_correction: Literal["off", "truncate", "mask"] = "off"
     correction_bound: float = Field(default=2.0, gt=1)
-    """Of a token's importance weight, trainer over engine; `mask` also drops those under 1 / it."""
+    """Upper bound of a token's importance weight, trainer over engine; `mask` also drops weights below its inverse."""
     kl_coef: float = Field(default=1e-3, ge=0)
     advantage_std: bool = True
     """Divide centred rewards by the group's unbiased standard deviation."""
@@ -145,11 +139,11 @@ class TrainConfig(Section):
     micro_batch_tokens: int = Field(default=16_384, ge=1)
     """Positions of one forward pass."""
     packing: bool = False
-    """Samples behind each other in one row, what branches share once, instead of a padded row each."""
+    """Put samples one after another in a single row, with what branches share only once, instead of a padded row each."""
     activation_checkpointing: bool = False
-    """Compute a layer's activations again in backward instead of keeping them."""
+    """Recompute a layer's activations in backward instead of keeping them."""
     num_ranks: int = Field(default=1, ge=1)
-    """Processes of the trainer, a GPU each; weights are sharded over all of them."""
+    """Processes of the trainer, with one GPU each; weights are sharded over all of them."""
     expert_parallel: int = Field(default=1, ge=1)
     """Ranks over which the experts of a layer are split."""
     context_parallel: int = Field(default=1, ge=1)
@@ -188,13 +182,13 @@ class EngineConfig(Section):
     max_num_seqs: int = Field(default=16, ge=1)
     kv_cache_gb: float = Field(default=1.0, gt=0)
     timeout_s: float = Field(default=120.0, gt=0)
-    """An engine call without an answer for this long is a failure, not a wait. What a call waits for new
-    weights does not count: taking them has as long itself."""
+    """An engine call without an answer for this long is a failure, not a wait. Time that a call waits
+    for new weights does not count; loading them has the same limit of its own."""
     replicas: int = Field(default=1, ge=1)
     """Engines that sample for training; each holds the whole model, on a GPU of its own."""
     weight_sync: Literal["full", "delta"] = "full"
-    """What the trainer sends after a step: all weights, or those that changed in `dtype`, which each engine puts into a
-    copy that it keeps for that. Engines then hold the same weights, bit by bit."""
+    """What the trainer sends after a step: all weights, or only those whose value in `dtype` changed, which each engine
+    applies to a copy it keeps for that. Either way engines hold the same weights, bit by bit."""
 
 
 class EvalConfig(Section):
@@ -206,10 +200,10 @@ class EvalConfig(Section):
     num_samples: int = Field(default=1, ge=1)
     """Rollouts of each task: the k of pass@k and pass^k."""
     max_seconds: float | None = Field(default=None, gt=0)
-    """Wall clock of one rollout; `rollout.max_seconds` where it is absent."""
+    """Wall clock of one rollout; `rollout.max_seconds` if absent."""
     engines: int = Field(default=0, ge=0, le=1)
-    """1: evaluations have an engine of their own, and training goes on meanwhile, as long as no more of them
-    are behind than checkpoints are kept; 0: it waits."""
+    """1: evaluations have an engine of their own and training goes on meanwhile, unless more evaluations are waiting
+    than checkpoints are kept. 0: training waits for each."""
 
 
 class Limit(Section):
@@ -231,15 +225,15 @@ class WatchdogPolicy(Section):
     """What happens when a run collapses: registered before it starts, in the recipe."""
 
     action: Literal["warn", "stop"] = "warn"
-    """`stop`: behind a checkpoint, on a broken invariant or a lasting drop of the reward; nothing else."""
+    """`stop`: stop after a checkpoint, on a broken invariant or a lasting drop of the reward, and on nothing else."""
     grace_steps: int = Field(default=8, ge=0)
-    """After a resume only a number that is none stops a run."""
+    """For this many steps after a resume, only a NaN or infinite number stops the run."""
     limits: tuple[Limit, ...] = ()
     """Warnings here, failures in `lego check`."""
 
 
 class ValidationConfig(Section):
-    """What `lego validate` may find broken: check by name → why that is right here. Shown everywhere."""
+    """What `lego validate` may find broken: name of the check → why that is right here. Shown everywhere."""
 
     waive: dict[str, str] = {}
 
@@ -258,79 +252,3 @@ class Recipe(Section):
     eval: EvalConfig = EvalConfig()
     watchdog: WatchdogPolicy = WatchdogPolicy()
     validation: ValidationConfig = ValidationConfig()
-
-
-def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a TOML recipe and apply `section.key=value` overrides; raises UsageError."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"recipe {path}: cannot be read as TOML: {error}") from error
-    for override in overrides:
-        _apply_override(data, override)
-    return parse_recipe(data, source=str(path))
-
-
-def parse_recipe(data: Mapping[str, Any], source: str = "recipe") -> Recipe:
-    """Validate a recipe given as nested tables; raises UsageError naming every bad key."""
-    try:
-        return Recipe.model_validate(data)
-    except ValidationError as error:
-        lines = [_explain(e) for e in error.errors()]
-        raise UsageError(f"{source}: " + "; ".join(lines)) from error
-
-
-def recipe_changes(old: Recipe, new: Recipe) -> list[str]:
-    """`section.key: old → new` for every key that differs."""
-    before, after = old.model_dump(mode="json"), new.model_dump(mode="json")
-    return [
-        f"{section}.{key}: {value!r} → {after[section][key]!r}"
-        for section, keys in before.items()
-        for key, value in keys.items()
-        if value != after[section][key]
-    ]
-
-
-def parse_override(override: str) -> tuple[str, Any]:
-    """`section.key` and value of `section.key=value`. Raises UsageError."""
-    key, equals, raw = override.partition("=")
-    parts = key.strip().split(".")
-    if not equals or len(parts) != 2 or not all(parts):
-        raise UsageError(f"--set got {override!r}, expected section.key=value, as in train.learning_rate=0")
-    return key.strip(), toml_value(raw.strip())
-
-
-def _apply_override(data: dict[str, Any], override: str) -> None:
-    key, value = parse_override(override)
-    name, _, key = key.partition(".")
-    section = data.setdefault(name, {})
-    if not isinstance(section, dict):
-        raise UsageError(f"--set {override!r}: [{name}] is not a section of the recipe")
-    section[key] = value
-
-
-def toml_value(raw: str) -> Any:
-    """A TOML value where it parses as one, else the text itself, so that names need no quotes."""
-    try:
-        return tomllib.loads(f"value = {raw}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return raw
-
-
-def _explain(error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        return f"unknown key {where!r}{_suggestion(error['loc'])}"
-    said = reason(error)
-    said = said[:1].lower() + said[1:]  # the rest may quote a pattern
-    return f"{where}: {said}, got {error['input']!r}"
-
-
-def _suggestion(loc: Sequence[Any]) -> str:
-    keys = list(Recipe.model_fields)
-    if len(loc) > 1 and isinstance(section := getattr(Recipe(), str(loc[0]), None), Section):
-        keys = list(type(section).model_fields)
-    if loc[:-1] == ("harness", "command"):
-        keys = list(CommandConfig.model_fields)
-    close = difflib.get_close_matches(str(loc[-1]), keys, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(keys)})"

@@ -21,7 +21,7 @@ from typing import Any
 
 from lego_core.changes import change
 from lego_core.cluster import Evaluation, open_cluster
-from lego_core.config import Recipe, load_recipe
+from lego_core.config import Recipe
 from lego_core.controller import Controller
 from lego_core.evaluation import Evaluator
 from lego_core.inference.choose import pick_engine
@@ -30,6 +30,7 @@ from lego_core.leftovers import end_leftovers, mark_this_launch
 from lego_core.model_config import read_config
 from lego_core.rank_fit import gpu_share, require_ranks, visible_gpus
 from lego_core.ray_places import Joining, require_cluster
+from lego_core.recipe_file import load_recipe
 from lego_core.resume import find_progress, require_same_order
 from lego_core.rollouts.recorded import RecordedRollouts, group_attempts, open_gate
 from lego_core.rollouts.source import RolloutSource

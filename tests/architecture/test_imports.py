@@ -22,6 +22,7 @@ IN_THE_HARNESS = "lego_harness.adapters.programs"
 TORCH_FREE_CORE = (
     "lego_core.types",
     "lego_core.config",
+    "lego_core.recipe_file",
     "lego_core.errors",
     "lego_core.store",
     "lego_core.health",

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from lego_control.cli import main
-from lego_core.config import load_recipe
 from lego_core.pass_rates import pass_rates
+from lego_core.recipe_file import load_recipe
 from lego_core.store import RunWriter
 from tests.support.runs import heldout, recipe, step, write_run
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lego_core.config import load_recipe, parse_recipe
+from lego_core.recipe_file import load_recipe, parse_recipe
 from lego_harness.errors import UsageError
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lego_core.config import Recipe, parse_recipe
+from lego_core.config import Recipe
+from lego_core.recipe_file import parse_recipe
 from lego_core.store import RunWriter
 from lego_core.types import HeldoutRecord, StepRecord
 from lego_harness.types import Branch, Grade, StopReason, Trajectory, Turn

@@ -21,8 +21,9 @@ from lego_control.demo_runs.rollouts import Setting, make_rollout
 from lego_control.demo_runs.session import Errand, errands
 from lego_control.demo_runs.stories import STORIES, Scene, Story
 from lego_control.demo_runs.tokens import tokenizer_json
-from lego_core.config import WatchdogPolicy, parse_recipe
+from lego_core.config import WatchdogPolicy
 from lego_core.health.watchdog import Watchdog
+from lego_core.recipe_file import parse_recipe
 from lego_core.store import Event, RunLayout, RunReader, RunWriter
 from lego_core.store.append import write_whole
 from lego_core.store.json_records import encode

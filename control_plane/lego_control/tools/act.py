@@ -17,9 +17,10 @@ from lego_control.runs import Runs
 from lego_control.schemas import Control, Watch
 from lego_control.tools.status import run_status
 from lego_control.verdict import make_run_series, policy
-from lego_core.config import WatchdogPolicy, load_recipe, parse_recipe
+from lego_core.config import WatchdogPolicy
 from lego_core.health.backtest import backtest
 from lego_core.health.policy import effective_policy, parse_policy, set_policy
+from lego_core.recipe_file import load_recipe, parse_recipe
 from lego_core.store.mailbox import Asked, Request
 from lego_harness.errors import UsageError
 

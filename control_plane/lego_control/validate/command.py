@@ -51,7 +51,7 @@ def validate(
 def prove(recipe: Path, profile: str, budget: str, overrides: tuple[str, ...], wanted: Outputs) -> int:
     """Run the plan and publish; the exit code."""
     from lego_control.ci.waiting import seconds_of
-    from lego_core.config import load_recipe
+    from lego_core.recipe_file import load_recipe
     from lego_harness.errors import UsageError
 
     budget_s, started = seconds_of(budget), time.monotonic()

@@ -15,10 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from lego_core.config import Recipe, parse_recipe
+from lego_core.config import Recipe
 from lego_core.inference.choose import pick_engine
 from lego_core.inputs import prepare_model
 from lego_core.proofs.told import Told
+from lego_core.recipe_file import parse_recipe
 from lego_core.types import Sample
 from lego_harness.errors import EngineError, LegoError
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from lego_core.config import Recipe, parse_recipe
+from lego_core.config import Recipe
 from lego_core.controller import Controller
 from lego_core.evaluation import Evaluator
+from lego_core.recipe_file import parse_recipe
 from lego_core.resume import Progress
 from lego_core.rollouts.recorded import RecordedRollouts
 from lego_core.rollouts.source import RolloutSource

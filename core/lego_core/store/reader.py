@@ -15,7 +15,8 @@ from typing import Generic, TypeVar
 import zstandard
 
 from lego_core.changes import changed
-from lego_core.config import Recipe, parse_recipe
+from lego_core.config import Recipe
+from lego_core.recipe_file import parse_recipe
 from lego_core.store.json_records import decode
 from lego_core.store.layout import FORMAT, Event, IndexEntry, RunInfo, RunLayout, RunStatus
 from lego_core.store.lock import is_locked

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lego_core.config import parse_recipe
+from lego_core.recipe_file import parse_recipe
 from lego_core.training.exchange import Group
 from lego_core.training.ranks import Ranks
 from lego_core.training.scorer import load_scorer
