@@ -1,4 +1,4 @@
 """The training core: controller, batching, GSPO, trainer, engine, run store.
 
-`types`, `config`, `errors` and `store` import no torch, ray or vllm.
+`types`, `config`, `recipe_file`, `errors`, `store` and `health` import no torch, ray or vllm.
 """

@@ -27,7 +27,7 @@ from lego_tui.commands import run_command
 from lego_tui.feed.fleet import Fleet
 from lego_tui.feed.index import EVALUATION
 from lego_tui.help_text import TITLES
-from lego_tui.palette import GLYPHS, THEMES, Palette, palette, theme
+from lego_tui.palette import THEMES, Palette, palette, theme
 from lego_tui.safe import one_line
 from lego_tui.screens.compare import ComparePage
 from lego_tui.screens.fleet import FleetPage
@@ -42,7 +42,8 @@ from lego_tui.screens.sandboxes import SandboxesPage
 from lego_tui.screens.step import StepPage
 from lego_tui.screens.trajectory import TrajectoryPage
 from lego_tui.state import State
-from lego_tui.widgets.bars import Bar, Part, keys
+from lego_tui.top_bar import crumbs, standing
+from lego_tui.widgets.bars import Bar, keys
 from lego_tui.widgets.lines import Lines
 from lego_tui.widgets.prompt import Prompt
 
@@ -198,52 +199,16 @@ class Watch(App[None]):
     def _bars(self) -> None:
         if not self.is_running or not self._bottom.is_attached:
             return
-        look = self.palette
-        strong, dim = look.strong, look.dim
-        self._top.show(self._crumbs(), self._right())
+        look, state, page = self.palette, self.state, self.page
+        self._top.show(crumbs(look, state, page.NAME), standing(look, state, page.NAME))
         if self._said:
             self._bottom.show([(f" {self._said}", look.watch)])
-        else:
-            page = self.page
-            left = keys(page.KEYS, look.accent, dim)
-            if page.filter:
-                left = [(f" /{one_line(page.filter, 40)} ", look.watch), *left]
-            self._bottom.show(
-                left, keys((("1-8", "screens"), ("q", "leave")), strong, dim) if self.size.width > 70 else []
-            )
-
-    def _crumbs(self) -> list[Part]:
-        look, state = self.palette, self.state
-        parts: list[Part] = [
-            (" LEGO ", look.strong + look.cursor),
-            (f" {TITLES[self.page.NAME]}", look.accent),
-        ]
-        if state.run and self.page.NAME not in ("fleet", "compare", "help"):
-            parts.append((f" ▸ {one_line(state.run.name, 60)}", look.strong))
-            if self.page.NAME in ("run", "step", "group", "trajectory") and state.step_now is not None:
-                follow = " (newest)" if state.step is None else ""
-                parts.append((f" ▸ step {state.step_now}{follow}", look.text))
-            if self.page.NAME in ("group", "trajectory") and state.group:
-                parts.append((f" ▸ {state.group}", look.text))
-        elif self.page.NAME == "fleet":
-            parts.append((f" ▸ {one_line(state.fleet.root, 60)}", look.dim))
-        return parts
-
-    def _right(self) -> list[Part]:
-        look, run = self.palette, self.state.run
-        control: Part = ("CONTROL ", look.watch) if self.state.allow_control else ("RO ", look.dim)
-        if run is None or self.page.NAME in ("fleet", "help"):
-            live = sum(r.status == "running" for r in list(self.state.fleet.runs.values()))
-            return [(f"{live} running ", look.ok if live else look.dim), control]
-        status = run.status
-        parts: list[Part] = [(f"{GLYPHS.get(status, '?')} {status} ", look.level(status))]
-        if status == "running":
-            parts.append((f"{max(time.monotonic() - run.changed_at, 0):.0f} s ago ", look.dim))
-        if run.num_broken:
-            parts.append((f"▲ {run.num_broken} unreadable ", look.watch))
-        if run.is_behind:
-            parts.append((f"reading {len(run.index):,} ", look.dim))
-        return [*parts, control]
+            return
+        left = keys(page.KEYS, look.accent, look.dim)
+        if page.filter:
+            left = [(f" /{one_line(page.filter, 40)} ", look.watch), *left]
+        right = keys((("1-8", "screens"), ("q", "leave")), look.strong, look.dim)
+        self._bottom.show(left, right if self.size.width > 70 else [])
 
     def say(self, text: str) -> None:
         """One line below, until the next key."""
