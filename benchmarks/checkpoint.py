@@ -7,7 +7,6 @@ has as many tokens as with a real checkpoint and costs as much to encode. No wei
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import sysconfig
@@ -16,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from lego_harness.cache import cache_folder
 
 VOCAB_SIZE = 32_000
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -26,8 +27,7 @@ TEMPLATE = Path(__file__).parents[1] / "tests" / "support" / "templates" / "qwen
 
 def cache() -> Path:
     """Where the benchmarks keep what takes long to make."""
-    root = os.environ.get("LEGO_CACHE") or Path.home() / ".cache" / "lego-rl"
-    folder = Path(root) / "benchmarks"
+    folder = cache_folder() / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

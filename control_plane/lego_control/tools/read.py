@@ -21,7 +21,8 @@ VIEWS = ("outline", "messages", "tokens", "patch")
 MAX_IDS = 400
 MAX_TESTS = 40
 MAX_PATCH = 8_000
-ROLES = ("system", "user", "assistant", "tool")
+AUTHORS = {"system": "harness", "user": "task", "assistant": "model", "tool": "tool"}
+"""Role of a message → whose text it is."""
 _BUDGET = RESULT_BYTES - 6_000
 T = TypeVar("T", bound=BaseModel)
 
@@ -47,6 +48,7 @@ def trajectory_read(
     elif view != "patch":
         turns, following = page(_turns(trajectory, start, view == "tokens"), start, count, _BUDGET)
     grade = trajectory.grade
+    tests = list(grade.tests.items())[:MAX_TESTS] if grade else []
     return Rollout(
         run=run,
         handle=handle,
@@ -54,9 +56,7 @@ def trajectory_read(
         harness=plain(trajectory.harness),
         stop_reason=trajectory.stop_reason.value,
         reward=grade.reward if grade else None,
-        tests={plain(test): plain(verdict) for test, verdict in list(grade.tests.items())[:MAX_TESTS]}
-        if grade
-        else {},
+        tests={plain(test): plain(verdict) for test, verdict in tests},
         num_turns=len(trajectory.turns),
         num_messages=len(trajectory.messages),
         view=view,
@@ -97,9 +97,6 @@ def _turn(turn: Turn, with_tokens: bool) -> TurnView:
 def _messages(trajectory: Trajectory, start: int) -> Iterator[MessageView]:
     for index, message in enumerate(trajectory.messages[start:], start=start):
         role = str(message.get("role"))
-        author = {"assistant": "model", "tool": "tool", "user": "task", "system": "harness"}.get(
-            role, "unknown"
-        )
-        yield MessageView(
-            index=index, role=role if role in ROLES else "unknown", text=fence(message_text(message), author)
-        )
+        author = AUTHORS.get(role, "unknown")
+        shown = role if role in AUTHORS else "unknown"
+        yield MessageView(index=index, role=shown, text=fence(message_text(message), author))
