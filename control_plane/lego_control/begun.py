@@ -34,7 +34,7 @@ def begun(path: Path, asked: Record) -> Record:
 
 
 def keep(path: Path, record: BaseModel) -> None:
-    """Write the record in place of the last."""
+    """Write the record, replacing the last one."""
     scratch = path.with_name(f".{path.name}")
     scratch.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
     scratch.rename(path)

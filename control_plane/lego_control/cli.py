@@ -256,7 +256,7 @@ def _run(arguments: list[str], detach: bool) -> int:
 
 
 def _builtin_recipe(name: str) -> Path:
-    """A recipe of ours: beside the package in a clone, inside it in an installed wheel."""
+    """One of our recipes: next to the package in a clone, inside it in an installed wheel."""
     import lego_core
 
     package = Path(lego_core.__file__).parent

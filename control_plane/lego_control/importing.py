@@ -32,7 +32,7 @@ class Import:
     """What became of one task."""
 
     task: str
-    """Its id, or where it stands in the source."""
+    """Its id, or its place in the source."""
     taken: bool
     said: str
     """Why it was refused, or what of it was left out; mostly empty."""

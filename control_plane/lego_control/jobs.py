@@ -101,7 +101,7 @@ class Jobs:
         return self.get(job)
 
     def is_ours_to_end(self, job: str) -> bool:
-        """Whether nobody else may wait for it: this server started it, or it has ended or was never there."""
+        """Whether nobody else may be waiting for it: this server started it, or it has ended or never existed."""
         try:
             return job in self._started or self.get(job).state != "running"
         except Refusal:

@@ -37,7 +37,7 @@ def serve_http(folder: Path, *, allow_control: bool, port: int, token_file: Path
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
-        listener.listen()  # whoever comes before the server is ready waits
+        listener.listen()  # a client that comes before the server is ready waits
     except OSError as error:
         listener.close()
         raise UsageError(f"--http {port}: cannot be listened on: {error.strerror}") from error
@@ -58,7 +58,7 @@ def serve_http(folder: Path, *, allow_control: bool, port: int, token_file: Path
 
 
 class Guarded:
-    """An ASGI application behind a bearer token."""
+    """An ASGI application that requires a bearer token."""
 
     def __init__(self, app: Any, token: str) -> None:
         self._app = app

@@ -21,7 +21,7 @@ _QUESTION = (
     "SELECT key, step, value FROM metric WHERE step > ? AND key IN (SELECT key FROM metric_key WHERE "
     "NOT (key GLOB 'seconds.*' OR key GLOB 'masked.*'))"
 )
-"""The metrics that some column of a series is made of, behind a step."""
+"""Values after a step of every metric that a column of a series is made from."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,7 +20,7 @@ from lego_harness.errors import LegoError
 
 MAX_ATIF_BYTES = 400_000
 MAX_TEXT = 4_000_000
-"""Characters that are searched for secrets, which takes a second or so; texts are cut behind that."""
+"""How many characters are searched for secrets, which takes about a second; longer texts are cut."""
 JSON = "application/json"
 
 

@@ -37,8 +37,8 @@ class Asking:
 
     request: Request
     outcome: str
-    """`requested` until the trainer answers; `expired` when its process ended before it did, also behind a resume:
-    no process obeys what was asked of another."""
+    """`requested` until the trainer answers; `expired` if its process ended before that, even if the run was
+    resumed: no process obeys what was asked of another."""
     step: int | None
 
 
@@ -140,7 +140,7 @@ class Run:
 
 
 def _when(request: Request) -> float:
-    """Unix seconds by the clock of whoever asked; infinite where it says none."""
+    """Unix seconds by the clock of the one who asked; infinite if it says none."""
     try:
         return datetime.fromisoformat(request.time).timestamp()
     except (ValueError, OverflowError, OSError):

@@ -45,7 +45,7 @@ class Runs:
             self._open.move_to_end(name)
             while len(self._open) > MAX_OPEN:
                 _, longest = self._open.popitem(last=False)
-                longest.index.close()  # whoever still asks it opens it again
+                longest.index.close()  # if somebody still asks it, it opens again
         return run
 
     def names(self) -> Iterator[str]:

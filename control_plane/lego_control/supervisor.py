@@ -30,7 +30,7 @@ LOOK_EVERY_S = 0.5
 CORE = (sys.executable, "-m", "lego_core.launch")
 NEEDED = ("torch", "ray", "transformers")
 _PATIENCE = 3
-"""A child that was asked to end so many times is killed."""
+"""A child that was asked to end this many times is killed."""
 _PR_SET_PDEATHSIG = 1
 _QUIET_S = 5.0
 """A dead core's stream that brings nothing for so long is left."""

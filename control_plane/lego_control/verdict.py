@@ -106,7 +106,7 @@ def _heldout(run: Run) -> Iterator[Evaluation]:
 
 
 def _resumed(run: Run) -> list[int]:
-    """The first step behind each resume."""
+    """The first step after each resume."""
     steps: list[int] = []
     committed = 0
     for kind, step, fields in run.index.rows(

@@ -71,7 +71,7 @@ class Evaluation:
 
 
 class RolloutPool:
-    """Workers behind one bound on rollouts in flight; who asks first begins first, on the least loaded."""
+    """Workers that share one bound on rollouts in flight; the first to ask begins first, on the least loaded worker."""
 
     def __init__(self, workers: Sequence[Any], concurrency: int) -> None:
         self._load = dict.fromkeys(workers, 0)

@@ -39,7 +39,7 @@ class Commits:
         """Commit `step`, once the one before is committed."""
         await self.finish()
         self._under_way = self.group.create_task(self._commit(step, state))
-        await asyncio.sleep(0)  # from here on the trainer knows: what it is asked next comes behind the copy
+        await asyncio.sleep(0)  # from here on the trainer knows: its next call comes after the copy
 
     async def finish(self) -> None:
         """Until what was begun is committed."""

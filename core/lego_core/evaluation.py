@@ -78,7 +78,7 @@ class Evaluator:
             task.add_done_callback(self.beside.discard)
 
     async def wait(self, most: int, heed: Callable[[], Awaitable[None]]) -> None:
-        """Until at most so many evaluations beside training have no result; meanwhile `heed` what people ask."""
+        """Wait until at most `most` evaluations have no result yet; meanwhile `heed` what people ask."""
         told = None
         while len(self.pending) > most:
             if (step := min(self.pending)) != told:

@@ -22,7 +22,7 @@ from lego_harness.errors import UsageError
 
 DRIVER = Path("/proc/driver/nvidia/gpus")
 _RAYS_UNIT = 10_000
-"""Ray counts in parts of so many."""
+"""Ray counts in fractions with this denominator."""
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 """What families call the experts of a layer in config.json."""
 

@@ -28,7 +28,7 @@ def writing(out: Path | str) -> Generator[None]:
 
 @contextmanager
 def whole_folder(out: Path) -> Generator[Path]:
-    """A folder to fill, which becomes `--out` behind it, or goes. Raises UsageError where that is there already."""
+    """A folder to fill, which becomes `--out` on success and is removed otherwise. Raises UsageError if that exists."""
     unfinished = _beside(out)
     shutil.rmtree(unfinished, ignore_errors=True)
     try:

@@ -255,7 +255,7 @@ class Watch(App[None]):
         return True
 
     def read_whole(self, names: frozenset[str]) -> None:
-        """Have these runs read with all of their rollouts, beside the chosen one."""
+        """Have these runs read with all of their rollouts, in addition to the chosen one."""
         fleet = self.state.fleet
         fleet.compared = names
         if fleet.is_behind:

@@ -48,7 +48,7 @@ def compare(
 
 def decide(comparison: Comparison, min_effect: float) -> Status:
     """Passed when the whole interval reaches `min_effect`, failed when none of it does, else an error:
-    inconclusive. A negative `min_effect` asks whether the candidate is at most so much worse."""
+    inconclusive. A negative `min_effect` asks whether the candidate is worse by at most that much."""
     if comparison.low >= min_effect:
         return Status.PASSED
     return Status.FAILED if comparison.high < min_effect else Status.ERROR

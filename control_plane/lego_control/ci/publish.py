@@ -72,7 +72,7 @@ def _draw(report: Report) -> None:
 
     for o in report.outcomes:
         click.secho(f"{o.status.value:>7}", fg=STYLES.get(o.status), nl=False)
-        # On one line: what GitHub reads as a command stands at the beginning of one.
+        # On one line: GitHub reads commands only at the beginning of a line.
         told = (one_line(part, MAX_LINE) for part in (o.name, f"{o.seconds:.1f} s", o.evidence))
         click.echo("  " + "  ".join(told))
         if o.remedy and o.status in (Status.FAILED, Status.ERROR, Status.WAIVED):

@@ -17,7 +17,7 @@ from lego_harness.text import one_line
 
 LOOK_EVERY_S = 1.0
 STOPPED = "stopped by "
-"""How the reason of a stop begins, whoever asked for it."""
+"""How the reason for a stop begins, no matter who asked for it."""
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 

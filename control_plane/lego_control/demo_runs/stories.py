@@ -55,7 +55,7 @@ class Story:
     ends: str = "finished"
     reason: str = ""
     events: tuple[tuple[float, str, dict[str, str]], ...] = field(default=())
-    """(share of the run, kind, fields) of events beside the usual ones."""
+    """(share of the run, kind, fields) of events besides the usual ones."""
 
 
 def between(x: float, begin: float, end: float) -> float:

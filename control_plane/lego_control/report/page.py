@@ -12,7 +12,7 @@ from lego_control.report.parts import Figure, Part, Table, table
 from lego_control.report.plots import svg
 
 MAX_ROWS = 200
-"""Numbers behind a figure that are written out; evenly, where there are more."""
+"""How many numbers of a figure are written out; evenly spaced ones if there are more."""
 
 
 def page(title: str, parts: Sequence[Part]) -> str:

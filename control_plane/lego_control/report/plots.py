@@ -32,7 +32,7 @@ def svg(figure: Figure) -> str:
 
     plain: Any = mpl
     with plain.rc_context(_STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # whoever shows the page has the fonts
+        warnings.filterwarnings("ignore", "Glyph")  # the viewer of the page has the fonts
         canvas: Any = Canvas(figsize=(9.6, 3.2), layout="tight")
         FigureCanvasSVG(canvas)
         axes: Any = canvas.add_subplot()

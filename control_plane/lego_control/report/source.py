@@ -23,7 +23,7 @@ from lego_tui.feed.run import RunFeed
 from lego_tui.feed.trajectory import Rollout
 
 MAX_OPENED = 1200
-"""Training rollouts that are opened, and evaluation rollouts beside them."""
+"""How many training rollouts are opened, and as many evaluation rollouts."""
 LARGE = 16 * 2**20
 """Packed bytes from which on a rollout is left closed."""
 

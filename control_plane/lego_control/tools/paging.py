@@ -16,7 +16,7 @@ from lego_control.failures import Refusal
 RESULT_BYTES = 20_000
 """Of JSON: 8,000 tokens at the 2.5 bytes a token that numbers and identifiers cost."""
 RESERVED = 2_500
-"""For what stands beside the rows."""
+"""Room for everything besides the rows."""
 T = TypeVar("T", bound=BaseModel)
 
 

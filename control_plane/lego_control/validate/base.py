@@ -43,7 +43,7 @@ class Ground:
     recipe: Recipe
     profile: str
     scratch: Path
-    """A folder of this validation, removed behind it."""
+    """A folder for this validation, removed after it."""
     backend: SandboxBackend
     proofs: Callable[[Ground], Awaitable[dict[str, Any]]]
     """The numeric proofs of the core, by name; run once, in a process of their own."""

@@ -26,7 +26,7 @@ class MicroBatch:
     """B rows of T positions; N trained tokens, sample by sample."""
 
     ids: NDArray[np.int64]
-    """`[B, T]`, 0 behind each padded sample's end."""
+    """`[B, T]`, 0 after each padded sample's end."""
     mask: NDArray[np.bool_]
     """`[B, T]` True on trained tokens."""
     lengths: NDArray[np.int64]

@@ -36,7 +36,7 @@ class Replica:
     spread: float = 0.15
     """Standard deviation of solve rates between tasks: groups differ more than rollouts of one do."""
     solvable: float | None = None
-    """Solve rate of the tasks that are ever solved, where all others never are; None: rates lie around the level."""
+    """Solve rate of the tasks that are ever solved, if all others never are; None: rates are spread around the level."""
     phi: float = 0.0
     """Lag-1 autocorrelation added to the level."""
     wobble: float = 0.0
@@ -124,7 +124,7 @@ def decay(before: Curve, at: int, half: float, to: float = 0.0) -> Curve:
 
 
 def dip(before: Curve, at: int, depth: float, length: int) -> Curve:
-    """`before`, but for a half-wave of `length` steps that takes `depth` of the level away."""
+    """`before`, except for a half-wave of `length` steps that takes `depth` of the level away."""
 
     def curve(s: Floats) -> Floats:
         inside = (s >= at) & (s < at + length)
@@ -135,7 +135,7 @@ def dip(before: Curve, at: int, depth: float, length: int) -> Curve:
 
 
 def notch(before: Curve, at: int, to: float, length: int) -> Curve:
-    """`before`, but for `length` steps at the level `to`."""
+    """`before`, except for `length` steps at the level `to`."""
     return lambda s: np.where((s >= at) & (s < at + length), to, before(s))
 
 

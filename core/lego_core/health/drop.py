@@ -64,7 +64,7 @@ def peak_of(values: Floats) -> float | None:
 
 
 def robust_drop(rewards: Floats, graded: Floats) -> Drop | None:
-    """The drop a curve `[n]` ends in, or None. `graded` `[n]` rollouts behind each mean.
+    """The drop a curve `[n]` ends in, or None. `graded` `[n]` is the number of rollouts in each mean.
 
     Points that are NaN do not count; neither do those with less than half of the usual rollouts behind
     them: what survives a failing infrastructure is no sample of the policy.

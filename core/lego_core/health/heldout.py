@@ -66,6 +66,6 @@ def _sd(one: Sequence[Evaluation], other: Sequence[Evaluation]) -> float:
 
 
 def _since(known: Sequence[Evaluation], limit: float) -> int:
-    """Step of the first evaluation behind the last one that was not below `limit`."""
+    """Step of the first evaluation after the last one that was not below `limit`."""
     high = [i for i, e in enumerate(known) if e.solve_rate >= limit]
     return known[min(high[-1] + 1, len(known) - 1) if high else 0].step

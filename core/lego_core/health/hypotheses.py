@@ -21,9 +21,9 @@ class _Pattern:
     text: str
     next_check: str
     one_of: frozenset[str] = frozenset()
-    """Where there are any, one of these too."""
+    """If not empty, one of these is required too."""
     is_end: bool = False
-    """How many runs end, whatever the cause: told behind the causes."""
+    """How many runs end, whatever the cause; reported after the causes."""
 
     def fits(self, names: frozenset[str]) -> bool:
         return self.needs <= names and (not self.one_of or not self.one_of.isdisjoint(names))

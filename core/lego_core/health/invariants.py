@@ -141,6 +141,6 @@ def _by_luck(zero_variance: Floats, groups: Floats, start: int) -> float:
 
 
 def _chance(before: Floats, graded: Floats) -> float:
-    """How likely it is that nobody earns anything in so many rollouts at half of the peak."""
+    """How likely it is that none of that many rollouts earns anything at half of the peak."""
     peak = peak_of(before[np.isfinite(before)]) or 0.0
     return float((1 - min(peak, 1.0) / 2) ** (np.nansum(graded) / ALIKE**2))

@@ -18,7 +18,7 @@ from lego_core.health.watchdog import HEARTBEAT
 from lego_core.store import RunReader
 
 SILENT_STEPS = 2
-"""A watchdog that has not spoken for so many recorded steps is dead."""
+"""A watchdog that has been silent for this many recorded steps is dead."""
 
 
 def diagnose_run(

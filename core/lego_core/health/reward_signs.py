@@ -22,7 +22,7 @@ FLAT_STEPS = 60
 FLAT_RISE, FLAT_DOUBT = 0.03, 0.08
 """What is no rise, and the largest rise that noise may hide; half of the level where that is less."""
 SOLVED = 0.9
-"""A run that earns so much has little left to rise by."""
+"""A run that earns this much has little room left to rise."""
 SWING_STEPS = 20
 SWING, SWING_COINS, SWING_LEAST = 2.5, 1.5, 0.1
 """Growth of the standard deviation, against chance, and how large it has to be."""
@@ -76,7 +76,7 @@ def flat(values: Floats) -> Sign | None:
 
 
 def swinging(values: Floats, graded: Floats) -> Sign | None:
-    """The reward swings far more in the last twenty steps than at the beginning, and than so many rollouts `[n]` do."""
+    """The reward swings far more in the last twenty steps than at the beginning, and more than chance over `[n]` rollouts explains."""
     index = np.flatnonzero(np.isfinite(values))
     x = values[index]
     if len(x) < 3 * SWING_STEPS:

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 MAD_TO_SD = 1.4826
 """Standard deviation of a Gaussian over its median absolute deviation."""
 LEVEL_HALF = 4
-"""A slow level is the median of a value and so many neighbours on each side."""
+"""A slow level is the median of a value and this many neighbours on each side."""
 MAX_PHI = 0.8
 """A stronger measured autocorrelation is a trend, not noise."""
 

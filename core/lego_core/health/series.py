@@ -26,7 +26,7 @@ Bools = NDArray[np.bool_]
 
 
 class Happened(Protocol):
-    """An event of a run, whoever read it."""
+    """An event of a run, from whichever reader."""
 
     @property
     def kind(self) -> str: ...
@@ -55,8 +55,8 @@ class Evaluation:
     step: int
     solve_rate: float
     n: int
-    """Independent outcomes behind the rate: tasks; graded rollouts in records that count no tasks. Attempts at
-    one task are no independent evidence (`pass_rates.py`)."""
+    """Number of independent outcomes in the rate: tasks, or graded rollouts in records that count no tasks. Attempts at
+    one task are not independent evidence (`pass_rates.py`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,8 +132,8 @@ def make_series(
 
 
 def row_of(record: StepRecord) -> list[float]:
-    """`[len(COLUMNS)]` what a record measured, for whoever reads records one by one: NaN was not measured,
-    an infinity was measured and is no number."""
+    """`[len(COLUMNS)]` what a record measured, for callers that read records one by one: NaN was not measured,
+    an infinity was measured and is not a number."""
     return [_mark(read(record)) for read in COLUMNS.values()]
 
 

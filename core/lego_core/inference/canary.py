@@ -79,7 +79,7 @@ def perturbed_copy(model_dir: Path, target: Path) -> Path:
 def reference_logprobs(
     model_dir: Path, context: NDArray[np.int32], ids: NDArray[np.int32]
 ) -> NDArray[np.float64]:
-    """`[m]` log-probabilities of `ids` behind `context` by transformers, fp32, temperature 1."""
+    """`[m]` log-probabilities of `ids` after `context` by transformers, fp32, temperature 1."""
     import torch
     from transformers import AutoModelForCausalLM
 

@@ -139,9 +139,9 @@ async def start_engine(
 ) -> RayEngine:
     """Start an engine actor on the running Ray and wait until it is proven; raises EngineError.
 
-    With `num_gpus` = 0 it sees every GPU there is. Its folder is made in `shared`, which the node that it runs on
-    sees; where that is also the `scratch` of its node, whose path is short since unix sockets lie in it, it keeps
-    all its files there. `place` are options of Ray's that say where it goes.
+    With `num_gpus` = 0 it sees every GPU there is. Its folder is made in `shared`, which its node can see. If that is
+    also the node's `scratch` (a short path, because unix sockets are made in it), it keeps all its files there. `place`
+    holds Ray options that say where it goes.
     """
     folder = Path(tempfile.mkdtemp(prefix="lego-engine-", dir=shared))
     own = {"TMPDIR": str(folder)} if shared == scratch else {}

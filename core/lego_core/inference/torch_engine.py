@@ -110,7 +110,7 @@ class TorchEngine:
         if path.is_dir():
             return self._hooked(path)
         with tempfile.TemporaryDirectory(prefix="lego-weights-") as folder:
-            # transformers loads folders: the model's configuration beside the new weights
+            # transformers loads folders: the model's configuration next to the new weights
             (Path(folder) / "config.json").symlink_to((self._spec.model_dir / "config.json").resolve())
             (Path(folder) / "model.safetensors").symlink_to(path.resolve())
             return self._hooked(Path(folder))

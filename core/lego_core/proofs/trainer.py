@@ -22,7 +22,7 @@ from lego_core.types import Sample, TrainMetrics
 MIN_PEARSON = 0.995
 MAX_K3 = 0.01
 MISALIGNED = 3.0
-"""Routes of the neighbouring position must move the log-probabilities so much further."""
+"""By this factor routes of the neighbouring position must move the log-probabilities further."""
 
 
 def measure(spec: TrainerSpec, samples: Sequence[Sample], *, replay: bool = True) -> TrainMetrics:

@@ -31,7 +31,7 @@ class Quarantined:
     trajectory_id: str
     """The rollout that showed it."""
     step: int
-    """The step whose rollouts showed it: it is left out of all that begin behind that step."""
+    """The step whose rollouts showed it: the task is left out of all steps that begin after that one."""
 
 
 @dataclass(kw_only=True, slots=True)

@@ -79,8 +79,8 @@ class RolloutSource:
         )
 
     def _allowed(self, task: Task, step: int, position: int) -> Task:
-        """The task itself, or one to train on in its stead: all others keep their turns. What the steps
-        beside it show comes too late for it, whether or not it is known by now."""
+        """The task itself, or another to train on in its place: all others keep their turns. What concurrent
+        steps show comes too late for this one, whether or not it is known by now."""
         known_before = step - self.recipe.rollout.max_staleness
         allowed = self.quarantine.allowed(self.train, step=known_before)
         if not allowed:

@@ -40,7 +40,7 @@ class WorkerConfig:
     label: str
     """Run id: marks every process, folder and container this worker makes."""
     integrity: Mapping[FindingKind, Policy] = field(default_factory=dict[FindingKind, Policy])
-    """What findings do to a reward, where that is not the default."""
+    """What findings do to a reward, where it differs from the default."""
     scratch: Path | None = None
     """Folder for its sockets, short since they are unix addresses; the system's own by default."""
 

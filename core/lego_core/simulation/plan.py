@@ -42,7 +42,7 @@ class ScheduleRow:
 
     max_staleness: int
     step_s: float
-    """Mean over the steps behind the warm-up."""
+    """Mean over the steps after the warm-up."""
     trainer_idle: float
     engine_idle: float
     slots_in_use: float

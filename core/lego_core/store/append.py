@@ -42,7 +42,7 @@ class AppendFile:
         return offset
 
     def truncate(self, size: int) -> int:
-        """Cut everything behind `size`; how many bytes that were."""
+        """Cut everything after `size`; returns how many bytes that were."""
         cut = self.size - size
         if cut > 0:
             os.ftruncate(self._descriptor, size)

@@ -101,7 +101,7 @@ class RunIndex:
         return int(self.rows("SELECT COALESCE(SUM(bad), 0) FROM source")[0][0])
 
     def num_rewound(self, name: str) -> int:
-        """A number that changes when rows of a source are taken back: while it stays, new ones come behind the others."""
+        """A number that changes when rows of a source are taken back: while it stays, rows are only appended."""
         found = self.rows("SELECT rewound FROM source WHERE name = ?", (name,))
         return int(found[0][0]) if found else 0
 

@@ -36,7 +36,7 @@ _ID = re.compile(r"\d{8}T\d{12}Z-[0-9a-f]{8}")
 
 
 class RunStopped(LegoError):
-    """A person or the watchdog's policy wanted the run to stop and it did, behind a checkpoint; exit code 4."""
+    """A person or the watchdog's policy wanted the run to stop and it did, after a checkpoint; exit code 4."""
 
     exit_code = 4
 
@@ -67,7 +67,7 @@ class Request:
     """Sorts by time: `20260102T030405678901Z-0123abcd`."""
     asked: Asked
     time: str
-    """ISO 8601 in UTC, by the clock of whoever asked."""
+    """ISO 8601 in UTC, by the clock of the one who asked."""
     who: str
     """`user@host`, and the client where one spoke for a person."""
     via: str
@@ -112,7 +112,7 @@ def post(
 
 
 def requests(run_dir: Path, *, after: str = "") -> tuple[Request, ...]:
-    """The requests whose id sorts behind `after`, oldest first; what is no request is passed over."""
+    """The requests whose id sorts after `after`, oldest first; a file that is not a request is passed over."""
     found = (_read(path) for path in _files(run_dir) if path.stem > after)
     return tuple(request for request in found if request is not None)
 

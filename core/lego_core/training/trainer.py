@@ -136,7 +136,7 @@ class Trainer:
     def _rollout_ratio(
         self, batches: Sequence[DeviceBatch], old: list[Tensor] | None, rollouts: int
     ) -> Tensor | None:
-        """`[R]` mean log-ratio before the update, where the objective asks and it is not 0."""
+        """`[R]` mean log-ratio before the update, if the objective asks for it and it is not 0."""
         if old is None or not self._objective.per_rollout:
             return None
         counted = torch.cat([torch.full_like(b.rollout, b.is_counted, dtype=torch.bool) for b in batches])

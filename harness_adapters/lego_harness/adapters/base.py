@@ -24,7 +24,7 @@ class Endpoint:
     socket: Path
     """Unix socket of the same server, bound into sandboxes of the agent phase."""
     path: str
-    """`/rollout/SECRET`, to be put behind whatever address reaches `socket` inside."""
+    """`/rollout/SECRET`, to be appended to the address that reaches `socket` inside."""
     model: str
     """Model name the harness is told; the proxy does not read it."""
 

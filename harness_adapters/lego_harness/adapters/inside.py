@@ -35,7 +35,7 @@ class Inside:
 
     harness: Harness
     binary: str
-    """Where the binary lies in the installation; a pattern that fits one file."""
+    """Where the binary is in the installation; a pattern that matches one file."""
     argv: tuple[str, ...]
     """What follows the binary."""
     env: Mapping[str, str]

@@ -62,8 +62,8 @@ class HarnessOptions:
     """The same for every harness, as far as it can follow."""
 
     subagents: bool = False
-    """Offer the program's own tool for sub-agents, where it has one."""
+    """Offer the program's own tool for sub-agents, if it has one."""
     context_tokens: int = 131_072
-    """The window the program is told of; it compacts its history near the end of it."""
+    """The context window the program is told; near its end the program compacts its history."""
     command: CommandConfig | None = None
     """What the harness `command` runs."""

@@ -119,7 +119,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _add_history(repo: Path) -> None:
-    """A tagged base; behind it the fix, on a branch, in a stash and in the reflog."""
+    """A tagged base; after it the fix, on a branch, in a stash and in the reflog."""
     _git(repo, "init", "-q", "-b", "main")
     _git(repo, "add", ".")
     _git(repo, "commit", "-qm", "Base")

@@ -59,7 +59,7 @@ async def _pays(cheat: Cheat, spec: SandboxSpec, backend: SandboxBackend) -> boo
 
 @contextmanager
 def _shown(cheat: Cheat, task: Task, repair: bytes | None) -> Generator[dict[str, Path]]:
-    """What the sandbox has beside the workspace, by its path there."""
+    """What the sandbox has besides the workspace, by its path there."""
     shown = {_TOOLCHAIN: toolchain(), _TESTS: task.tests}
     if cheat.name == HONEST:
         shown["/solution"] = task.solution.parent.resolve()

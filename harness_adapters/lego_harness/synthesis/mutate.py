@@ -108,7 +108,7 @@ class _File:
         return Edit(self.start(node), self.end(node), text)
 
     def operator(self, left: ast.expr, right: ast.expr, others: dict[str, str]) -> Iterator[Edit]:
-        """Another operator between two operands, where nothing but brackets stands beside it."""
+        """Another operator between two operands, if there is nothing but brackets next to it."""
         start = self.end(left)
         found = _OPERATOR.fullmatch(self.source[start : self.start(right)].decode())
         other = found and others.get(" ".join(found[1].split()))

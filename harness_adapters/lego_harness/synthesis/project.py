@@ -40,7 +40,7 @@ class Project:
     tests: str
     """Path of its folder of tests."""
     has_src: bool
-    """Whether its packages lie in `src`."""
+    """Whether its packages are in `src`."""
 
     def test_files(self) -> dict[str, bytes]:
         """Everything below the folder of tests, by path in it, ready to be run from elsewhere."""

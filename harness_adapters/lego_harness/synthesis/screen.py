@@ -62,7 +62,7 @@ class Found:
 
 
 class Screen:
-    """The faults of a project one after another, each with what the tests told of it."""
+    """The faults of a project one after another, each with what its tests showed."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ def _batches(faults: Iterator[_Faulty], count: int, size: int) -> list[list[_Fau
 def _told(
     fault: Fault, source: bytes, verdict: Verdict, coverage: Coverage, tests: Mapping[str, bytes]
 ) -> Found | str:
-    """What the tests told of a fault, or why it makes no task."""
+    """What the tests showed about a fault, or why it makes no task."""
     if not verdict.is_sound:
         return _ending(verdict)
     reaching, _ = coverage.reaching((fault.path, fault.line))

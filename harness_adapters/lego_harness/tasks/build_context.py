@@ -52,7 +52,7 @@ def require_ignored_history(place: Path) -> None:
 
 
 def _names(store: Path) -> set[str]:
-    """Rules that keep it out: it, any `.git`, a folder that it lies in."""
+    """Rules that keep it out: itself, any `.git`, a folder that contains it."""
     return {"**/.git", store.as_posix(), *(above.as_posix() for above in store.parents[:-1])}
 
 

@@ -19,7 +19,7 @@ RECORDS = ("audit.json", "import.json", "selection.json", "synth.json")
 
 
 def copy_task(folder: Path, pool: Path) -> str:
-    """Its id, once it stands in `pool`; raises UsageError with what keeps it out."""
+    """Its id, once it is in `pool`; raises UsageError with what keeps it out."""
     task = load_task(folder)
     place = free_place(pool, task.id)
     if place.resolve().is_relative_to(folder.resolve()):

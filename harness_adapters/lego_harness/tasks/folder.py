@@ -84,7 +84,7 @@ def load_pool(folder: Path) -> tuple[Task, ...]:
 
 
 def task_folders(root: Path) -> list[Path]:
-    """Every folder at or below `root` with a task.toml, or a link to one; what lies inside a task is its own."""
+    """Every folder at or below `root` with a task.toml, or a link to one; folders inside a task are not searched."""
     return sorted(_task_folders(root))
 
 

@@ -109,7 +109,7 @@ def _above_tests(name: str) -> str:
 
 
 def _listed(wanted: Instance, folder: str) -> tuple[bytes, list[str]]:
-    """config.json in names below the tests folder; tests elsewhere cannot be run and are told of."""
+    """config.json with names below the tests folder; tests elsewhere cannot be run and are reported."""
     away = [name for name in wanted.fail_to_pass if not name.startswith(folder)]
     if away:
         raise UsageError(
@@ -124,7 +124,7 @@ def _listed(wanted: Instance, folder: str) -> tuple[bytes, list[str]]:
 
 
 def _runner_of(name: str) -> str:
-    """Why a name is none of pytest's, where its form tells."""
+    """Why a name is not one of pytest's, if its form shows it."""
     if re.fullmatch(r"\w+ \([\w.]+\)", name):
         return ": unittest's own runner, as Django's, calls tests so; it is not used here, leave the instance out"
     if re.fullmatch(r"\w+", name):

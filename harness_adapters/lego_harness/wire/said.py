@@ -33,7 +33,7 @@ class Said:
     is_over: bool = True
     """It was delivered to its end."""
     error: str = ""
-    """What went wrong, where its own stream says so."""
+    """What went wrong, if its own stream says so."""
 
     @property
     def message(self) -> Message:
@@ -50,7 +50,7 @@ class Said:
         return not (self.calls or any(self.texts) or any(self.thoughts))
 
     def name(self, kind: str, value: Any) -> None:
-        """Keep a name, where there is one."""
+        """Keep a name, if there is one."""
         if isinstance(value, str) and value:
             self.names.append((kind, value))
 

@@ -30,7 +30,7 @@ class Assembled:
     is_over: bool = False
     """The stream came to its end."""
     error: str = ""
-    """What went wrong, where the stream itself says so."""
+    """What went wrong, if the stream itself says so."""
     parts: dict[str, Any] = field(default_factory=dict[str, Any])
     """Parts that grow, by their place."""
 

@@ -66,7 +66,7 @@ def _listen(request: web.Request, response: web.StreamResponse, heard: Heard, br
     async def heard_eof(data: bytes = b"") -> None:
         if breaks_off and request.transport is not None:
             request.transport.abort()
-            await asyncio.Event().wait()  # the server cancels whoever answers a client that is gone
+            await asyncio.Event().wait()  # the server cancels the answer to a client that is gone
         await write_eof(data)
         heard.is_over = True
 

@@ -28,9 +28,9 @@ class Voice:
     agent: Callable[[str], Made] | None = None
     """The call that gives a task to a sub-agent; None where there are none."""
     answer: Callable[[str], Message] | None = None
-    """A sub-agent's last reply, where it is no text."""
+    """A sub-agent's last reply, if it is not text."""
     wait: str = ""
-    """A command that outlasts sub-agents, where they run in the background and end with their parent."""
+    """A command that outlasts sub-agents, if they run in the background and end with their parent."""
     window: int = 0
     """A window in which a few long outputs force a compaction; 0 where it never compacts."""
 

@@ -68,7 +68,7 @@ def _walk(
 def _sent(
     messages: Sequence[Mapping[str, Any]], branches: dict[Any, list[int]], harness: str
 ) -> dict[str, int]:
-    """Branch of a sub-agent → index of the message whose call sent it, which stands in an earlier branch."""
+    """Branch of a sub-agent → index of the message whose call sent it, which is in an earlier branch."""
     errands: list[tuple[int, str]] = []
     depth: dict[str, int] = {}
     at: dict[int, str] = {}

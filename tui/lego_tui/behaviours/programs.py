@@ -75,7 +75,7 @@ def read(program: str, words: Sequence[str], bodies: str) -> Reading:
         return "execute", files(rest[1:]), False
     if program in _READS:
         named = files(rest)[program in ("sed", "awk") :]
-        return "read" if named else "run", named, False  # a filter, where it names no file
+        return "read" if named else "run", named, False  # a filter if it names no file
     return ("explore" if program in _EXPLORES else "run"), (), False
 
 

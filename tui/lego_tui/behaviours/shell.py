@@ -39,7 +39,7 @@ class Act:
     kind: str
     """One of KINDS."""
     paths: tuple[str, ...] = ()
-    """Files it names, where it reads, edits, tests or executes."""
+    """Files it names, if it reads, edits, tests or executes."""
     is_whole: bool = False
     """An edit that writes the file as a whole, so that it may be a new one."""
 
@@ -62,7 +62,7 @@ def acts_of(command: str, depth: int = 0) -> tuple[Act, ...]:
 
 
 def is_scratch(path: str) -> bool:
-    """Whether a path lies in a folder for temporary files, which are nobody's work."""
+    """Whether a path is in a folder for temporary files, which are nobody's work."""
     return path.startswith(_SCRATCH)
 
 
@@ -100,7 +100,7 @@ def _one(words: list[str], program: str, written: tuple[str, ...], bodies: str) 
 
 
 def _script(rest: Sequence[str], bodies: str) -> str:
-    """What a shell is told to run: behind `-c`, or on its standard input."""
+    """What a shell is told to run: after `-c`, or on its standard input."""
     for place, word in enumerate(rest):
         if re.match(r"-\w*c$", word):
             return " ".join(rest[place + 1 : place + 2])
@@ -145,7 +145,7 @@ def _expanded(words: Sequence[str], values: dict[str, list[str]]) -> Iterator[st
 
 
 def _moved(place: str, words: Sequence[str]) -> str:
-    """The folder behind a `cd`, relative to the first one unless known."""
+    """The folder after a `cd`, relative to the first one unless known."""
     if len(words) != 2 or words[0] != "cd" or words[1].startswith(("-", "~", "$")):
         return place
     moved = posixpath.normpath(posixpath.join(place, words[1]))

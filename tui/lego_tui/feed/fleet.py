@@ -23,7 +23,7 @@ class Fleet:
         self.runs: dict[str, RunFeed] = {}
         self.chosen = ""
         self.compared: frozenset[str] = frozenset()
-        """Runs that are read whole beside the chosen one."""
+        """Runs that are read completely, in addition to the chosen one."""
         self.trouble = ""
         self._listed_at = -_LOOK_EVERY_S
         if (root / "run.json").exists():

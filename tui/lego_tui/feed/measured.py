@@ -32,7 +32,7 @@ class Measured:
         self._numbers = array("d")
 
     def add(self, step: int, flat: Mapping[str, float]) -> None:
-        """Take a step; a resumed run goes on behind what it did not throw away."""
+        """Take a step; a resumed run goes on after what it did not throw away."""
         n = num_kept(self._steps, step)
         self._steps[n:] = [step]
         self._numbers[n * len(COLUMNS) :] = array("d", row_of(step_record(step, flat)))
@@ -47,7 +47,7 @@ def diagnosis_of(
     measured: Measured, events: Sequence[Happened], heldout: Columns, run_dir: Path, recipe: Mapping[str, Any]
 ) -> Diagnosis:
     """What `lego diagnose` says of this run now."""
-    with np.errstate(all="ignore"):  # numbers of any size lie in files
+    with np.errstate(all="ignore"):  # files may hold numbers of any size
         policy = effective_policy(run_dir, _registered(recipe))
         return diagnose_now(measured.series(events, heldout), policy, events)
 

@@ -142,7 +142,7 @@ class RunFeed:
         return len(lines)
 
     def _judge(self) -> None:
-        """Ask the detectors again, where there is something they have not seen."""
+        """Ask the detectors again if there is something they have not seen."""
         seen = self.steps.version, self.heldout.version, self._num_heartbeats
         if seen != self._judged:
             self._judged = seen
@@ -199,7 +199,7 @@ class RunFeed:
 
     @property
     def reason(self) -> str:
-        """Why the run ended, where it said so."""
+        """Why the run ended, if it said so."""
         event = self._status_event
         return str(event.fields.get("reason", "")) if event and event.kind != "started" else ""
 

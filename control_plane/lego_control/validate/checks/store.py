@@ -33,7 +33,7 @@ def run(ground: Ground) -> str:
         if root is not None:
             shutil.rmtree(root, ignore_errors=True)
         if made:
-            with suppress(OSError):  # somebody else's run may lie there by now
+            with suppress(OSError):  # somebody else's run may be there by now
                 Path(recipe.run.runs_dir).rmdir()
     if (while_open, after) != (RunStatus.RUNNING, RunStatus.FINISHED) or "probe" not in kinds:
         raise Broken(f"a run that was written reads as {while_open}, then {after}, events {kinds}", remedy)
