@@ -78,7 +78,7 @@ def step_record(
 
 
 def timed(record: StepRecord, stages: Stages, *, engine_busy_s: float | None) -> StepRecord:
-    """The record with the time that has passed; `engine_busy_s` of it the engines had calls to answer."""
+    """The record with the time that has passed; for `engine_busy_s` of it the engines had calls to answer."""
     seconds = stages.total()
     total = seconds["total"]
     busy_s = seconds.get("train", 0.0) + seconds.get("checkpoint", 0.0)

@@ -13,7 +13,7 @@ from lego_core.store.writer import RunWriter
 from lego_harness.text import one_line
 
 LOOK_EVERY_S = 1.0
-"""How often a paused run looks for the word to go on."""
+"""How often a paused run looks for a request to go on."""
 
 
 class Boundary:
@@ -24,13 +24,13 @@ class Boundary:
         self._waiting: list[Request] = []
 
     def is_wanted(self) -> bool:
-        """Whether somebody asks for something: then the step that just ended must be committed."""
+        """Whether somebody has asked for something, so that the step that just ended must be committed."""
         self._waiting += self._writer.mailbox.new()
         return bool(self._waiting)
 
     async def heed(self, step: int) -> None:
-        """Do what was asked, if `step` is committed; else it waits for a step that is. Raises RunStopped;
-        while paused it does not return."""
+        """Do what was asked if `step` is committed; otherwise the request waits for a committed step. Raises
+        RunStopped; does not return while paused."""
         is_paused = False
         if step and not self._writer.layout.checkpoint(step).is_dir():
             return
@@ -46,7 +46,7 @@ class Boundary:
                 await asyncio.sleep(LOOK_EVERY_S)
 
     def _acknowledge(self, request: Request, step: int, was_paused: bool) -> bool:
-        """Tell it in the run's events; whether the run is paused from now on."""
+        """Report it in the run's events; returns whether the run is paused from now on."""
         is_paused = was_paused if request.asked is Asked.STOP else request.asked is Asked.PAUSE
         outcome = {Asked.STOP: "stopping", Asked.PAUSE: "paused"}.get(request.asked, "running")
         self._writer.event(

@@ -23,8 +23,8 @@ FIELD = "changed"
 
 
 def change(recipe: Recipe, overrides: Sequence[str]) -> tuple[Recipe, dict[str, Any]]:
-    """`recipe` with `section.key=value` overrides, and what to record of them. Raises UsageError where one of them may
-    not change, or to no such value."""
+    """`recipe` with `section.key=value` overrides, and what to record of them. Raises UsageError if a key may not
+    change or a value is invalid."""
     asked = dict(map(parse_override, overrides))
     if fixed := sorted(asked.keys() - set(MAY_CHANGE)):
         raise UsageError(
@@ -36,7 +36,7 @@ def change(recipe: Recipe, overrides: Sequence[str]) -> tuple[Recipe, dict[str, 
 
 
 def changed(recipe: Mapping[str, Any], started: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """A recipe as it was written down, with what the fields of `started` events, in their order, say of changes."""
+    """The stored recipe with the changes that the fields of `started` events record, in order."""
     now = dict(recipe)
     for fields in started:
         found = fields.get(FIELD)

@@ -42,10 +42,10 @@ log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 20.0
 AROUND_ROLLOUT_S = 1800.0
-"""For what has no limit in the recipe: pulling an image, making sandboxes, exporting. The slowest of
-the paper's 3,699 rollouts spent about 1,200 s on it (Table 4)."""
+"""Time for steps without a limit in the recipe: pulling an image, making sandboxes, exporting. The slowest of the
+paper's 3,699 rollouts spent about 1,200 s on them (Table 4)."""
 TRAINER_THREADS = 1
-"""On a CPU: two threads spend more on waiting for each other than a tiny model's step takes."""
+"""On a CPU: two threads would spend more time waiting for each other than a tiny model's step takes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +57,7 @@ class Cluster:
     engines: ProbedEngines
     evaluation: Evaluation | None
     weights: Path
-    """Folder in which the trainer leaves weights for the engines; on tmpfs where there is one."""
+    """Folder in which the trainer leaves weights for the engines; on tmpfs if there is one."""
     by_node: Mapping[str, Mapping[str, int]]
     """See `Places`."""
 

@@ -26,7 +26,7 @@ class Commits:
     """Of one run."""
 
     save: Save
-    """The trainer's: copies what it holds at the call, returns when that is on the disk."""
+    """The trainer's method: copies its state at the time of the call, returns when the copy is on disk."""
     writer: RunWriter
     keep: int
     """So many of the newest checkpoints."""

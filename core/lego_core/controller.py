@@ -102,7 +102,7 @@ class Controller:
     writer: RunWriter
     quarantine: RunQuarantine
     weights: Path
-    """Folder in which the trainer leaves weights for the engines; on tmpfs where there is one."""
+    """Folder in which the trainer leaves weights for the engines; on tmpfs if there is one."""
 
     async def run(self, progress: Progress) -> None:
         """Train every uncommitted step, with held-out evaluations around them."""

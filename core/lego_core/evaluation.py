@@ -30,11 +30,11 @@ from lego_core.types import HeldoutRecord
 from lego_harness.types import Trajectory
 
 WEIGHTS_FILE = "model.safetensors"
-"""Of a checkpoint, as `training/checkpoint.py` writes it: an engine takes nothing else from there."""
+"""The file of a checkpoint (see `training/checkpoint.py`) that an engine loads; it takes nothing else from there."""
 
 
 class EvaluationEngine(Protocol):
-    """The engine that evaluations have for themselves; starts with version 0."""
+    """An engine of the evaluations' own; starts with version 0."""
 
     async def publish(self, weights: Path, version: int) -> None: ...
 
@@ -52,7 +52,7 @@ class Evaluator:
     pending: set[int] = field(default_factory=set[int])
     """Steps whose evaluation has begun or waits; their checkpoints are needed."""
     beside: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
-    """The tasks of those that have an engine of their own."""
+    """The running tasks of evaluations that have an engine of their own."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def is_due(self, step: int) -> bool:
@@ -61,13 +61,13 @@ class Evaluator:
         return step in (0, self.recipe.train.steps) or (every > 0 and step % every == 0)
 
     def missing(self, progress: Progress) -> list[int]:
-        """Evaluations that were due and have no result, as far as their weights are still there."""
+        """Steps of evaluations that were due and have no result, as far as their weights still exist."""
         steps = range(progress.committed + 1) if self.engine else [progress.committed]
         due = [step for step in steps if self.is_due(step) and step not in progress.evaluated]
         return [step for step in due if step in (0, progress.committed) or self._weights(step).exists()]
 
     async def evaluate(self, step: int, group: asyncio.TaskGroup) -> None:
-        """Evaluate the version of `step`: as a task of `group` with an engine of its own, else at once."""
+        """Evaluate the version of `step`: with an engine of its own as a task of `group`, otherwise at once."""
         self.pending.add(step)
         if self.engine is None:
             self.writer.event("stage", stage="evaluate", step=step)

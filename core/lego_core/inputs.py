@@ -44,7 +44,7 @@ async def prepare_tasks(
 
 
 def _here(path: str) -> Path:
-    """As this process understands it: others start in other folders."""
+    """Absolute, as this process understands it: others start in other folders."""
     return Path(path).absolute()
 
 
@@ -71,7 +71,7 @@ def _take(tasks: Sequence[Task], count: int, split: str) -> tuple[Task, ...]:
 
 
 async def prepare_model(recipe: Recipe) -> Path:
-    """Checkpoint folder of the starting policy; builds one of ours where the recipe asks for it."""
+    """Checkpoint folder of the starting policy; builds one of ours if the recipe asks for it."""
     name = recipe.model.path
     if name not in BUILT_POLICIES:
         return _checkpoint(_here(name), recipe)

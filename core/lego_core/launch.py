@@ -90,7 +90,7 @@ async def _main(arguments: argparse.Namespace) -> None:
 
 
 def _recipe(arguments: argparse.Namespace) -> tuple[Recipe, dict[str, Any]]:
-    """The recipe that holds, and what a resumed run changes of its own."""
+    """The recipe that holds, and the changes that a resumed run makes to its own."""
     if arguments.resume is None:
         if arguments.recipe is None:
             raise UsageError("got neither a recipe nor a run to resume, expected one of --recipe, --resume")

@@ -77,8 +77,8 @@ def _is_of_a_dead_launch(process: Path) -> bool:
 
 
 def _launches_written_to(process: Path) -> Iterator[Path]:
-    """Ray's agents write their title over their environment, but they keep logs open in the launch's
-    folder. Each folder as the process itself sees it, since it may have a /tmp of its own."""
+    """Ray's agents write their title over their environment, but they keep logs open in the launch's folder. Each
+    folder is as the process itself sees it, because it may have a /tmp of its own."""
     for link in (process / "fd").iterdir():
         path = link.readlink()
         if path.is_relative_to("/tmp") and path.parts[2:] and path.parts[2].startswith(_TEMP_PREFIX):
@@ -88,8 +88,8 @@ def _launches_written_to(process: Path) -> Iterator[Path]:
 
 
 def _is_signed_by_the_dead(folder: Path) -> bool:
-    """False for one that is gone or not signed yet. An agent may have made it, in a /tmp of its own: what stands
-    there is no more than looked at, and a pipe or a link is no signature."""
+    """False for one that is gone or not signed yet. An agent may have made it, in a /tmp of its own: its content is
+    only read, and a pipe or a link is not a signature."""
     try:
         file = os.open(folder / "owner", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -103,5 +103,5 @@ def _is_signed_by_the_dead(folder: Path) -> bool:
 
 
 def _is_dead(signature: str) -> bool:
-    """Whether it names a launch that has surely ended; what is no signature is somebody else's."""
+    """Whether it names a launch that has certainly ended; anything that is not a signature is somebody else's."""
     return signature.count("/") == 3 and ownership.is_gone(signature)

@@ -23,7 +23,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def vocab_size(folder: Path) -> int:
-    """Rows of the checkpoint's embedding. Raises UsageError where config.json does not say."""
+    """Rows of the checkpoint's embedding. Raises UsageError if config.json does not say."""
     size = read_config(folder).get("vocab_size")
     if size is None:
         raise UsageError(f"{folder / 'config.json'}: has no vocab_size, expected that of a language model")

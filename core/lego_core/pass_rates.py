@@ -42,7 +42,7 @@ class PassRates:
 
 
 def pass_rates(attempts: Sequence[Sequence[bool]], k: int) -> PassRates | None:
-    """The rates of tasks given by their attempts, True where solved; None when no task has k attempts."""
+    """The rates of tasks, given their attempts (True if solved); None when no task has k attempts."""
     counts = [(len(tries), sum(tries)) for tries in attempts if len(tries) >= k]
     if not counts:
         return None

@@ -24,12 +24,12 @@ DRIVER = Path("/proc/driver/nvidia/gpus")
 _RAYS_UNIT = 10_000
 """Ray counts in fractions with this denominator."""
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
-"""What families call the experts of a layer in config.json."""
+"""The keys under which model families give the number of experts of a layer in config.json."""
 
 
 def require_ranks(config: TrainConfig, model: Mapping[str, Any], num_gpus: int) -> None:
-    """Raise UsageError where `config` asks for more than the machine has, or for parts that the model, the text
-    part of its config.json, cannot be cut into. What the configuration does not say is left to the model."""
+    """Raise UsageError if `config` asks for more than the machine has, or for parts that the model cannot be cut
+    into. `model` is the text part of its config.json; what that does not say is left to the model itself."""
     require_gpus(config.num_ranks, num_gpus)
     if config.expert_parallel > 1:
         experts = next((model[key] for key in EXPERTS if model.get(key)), 0)
@@ -40,8 +40,8 @@ def require_ranks(config: TrainConfig, model: Mapping[str, Any], num_gpus: int) 
 
 
 def gpu_share(recipe: Recipe, num_gpus: int) -> float:
-    """GPUs for each trainer rank and each engine: 1, a part of the only one, or 0 on a CPU. Raises UsageError
-    where there are too few: what asked for none would all take the first."""
+    """GPUs for each trainer rank and each engine: 1, a fraction of the only one, or 0 on a CPU. Raises UsageError
+    if there are too few: processes that ask for none would all take the first."""
     ranks, engines = recipe.train.num_ranks, recipe.engine.replicas + recipe.eval.engines
     if num_gpus == ranks == 1:
         return math.floor(_RAYS_UNIT / (1 + engines)) / _RAYS_UNIT
@@ -55,7 +55,7 @@ def gpu_share(recipe: Recipe, num_gpus: int) -> float:
 
 
 def require_gpus(num_ranks: int, num_gpus: int) -> None:
-    """Several ranks have a GPU each where there are any; without, all of them compute on the CPU."""
+    """Several ranks have a GPU each if there are any; otherwise all of them compute on the CPU."""
     if num_ranks > 1 and 0 < num_gpus < num_ranks:
         raise UsageError(
             f"train.num_ranks = {num_ranks} takes as many GPUs, and {num_gpus} can be used here: "
@@ -83,8 +83,8 @@ def require_heads(heads: int, key_heads: int, ranks: int) -> None:
 
 
 def visible_gpus() -> int:
-    """GPUs that the driver shows this machine, or as many of them as `CUDA_VISIBLE_DEVICES` names: none behind
-    `-1`, as CUDA reads it."""
+    """GPUs that the driver shows on this machine, or as many as `CUDA_VISIBLE_DEVICES` names: none after a `-1`, as
+    CUDA reads it."""
     there = len(list(DRIVER.glob("*")))
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:

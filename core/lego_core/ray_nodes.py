@@ -37,7 +37,7 @@ async def faults_of_nodes(nodes: Collection[str], shared: Path, needed: Sequence
 
 
 def fault_here(shared: Path, word: str, needed: Sequence[Path], expected: dict[str, str]) -> str:
-    """What this machine lacks and what to do about it; empty where it lacks nothing."""
+    """What this machine lacks and what to do about it; empty if it lacks nothing."""
     try:
         seen = (shared / _WORD).read_text()
         with tempfile.TemporaryFile(dir=shared):

@@ -31,7 +31,7 @@ from lego_harness.text import one_line
 
 OBJECT_STORE_BYTES = 512 * 2**20
 RESERVE_S = 60
-"""For processes of others to give back what they hold."""
+"""How long to wait for other people's processes to give back what they hold."""
 LISTENS_S = 10.0
 OWN_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -42,19 +42,19 @@ OWN_ENVIRONMENT = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Joining:
-    """What a run brings to a cluster that runs already."""
+    """What a run brings to a running cluster."""
 
     address: str
     """`HOST:PORT` of the cluster's head; `auto` finds the one of this machine."""
     shared: Path
-    """Folder for what processes hand each other; made here, removed at the end, to be seen by every node."""
+    """Folder for what processes pass to each other; made here, removed at the end, visible to every node."""
     needed: Sequence[Path]
-    """What every node has to see besides, each a file or folder."""
+    """Other files and folders that every node has to see."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Places:
-    """Ray options for each kind of process, and where they leave things for each other."""
+    """Ray options for each kind of process, and where processes leave things for each other."""
 
     num_gpus: int
     """That Ray hands out."""
@@ -66,7 +66,7 @@ class Places:
     engines: Mapping[str, Any] = field(default_factory=dict[str, Any])
     workers: Mapping[str, Any] = field(default_factory=dict[str, Any])
     by_node: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
-    """Node → kind of process → how many; empty where there is but one."""
+    """Node → kind of process → how many; empty if there is only one node."""
 
 
 @asynccontextmanager
@@ -81,7 +81,7 @@ async def open_ray(recipe: Recipe, scratch: Path, joining: Joining | None) -> As
 
 
 def require_cluster(address: str) -> None:
-    """Something listens at `address`; raises UsageError or InfrastructureError. Costs no Ray."""
+    """Checks that something listens at `address`; raises UsageError or InfrastructureError. Starts no Ray."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
@@ -101,7 +101,7 @@ def require_cluster(address: str) -> None:
 
 @contextmanager
 def own_ray(scratch: Path) -> Iterator[Places]:
-    """A new Ray, so that one which runs for something else is neither used nor touched."""
+    """A new Ray, so that one that runs for something else is neither used nor touched."""
     os.environ.update(OWN_ENVIRONMENT)
     import ray
 
@@ -220,7 +220,7 @@ def _by_node(nodes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, int]]:
 
 @contextmanager
 def _signals_stay_ours() -> Iterator[None]:
-    """Ray's core ends the process that starts it with SIGABRT on a SIGTERM: nothing would be put away."""
+    """On SIGTERM, Ray's core ends the process that started it with SIGABRT: nothing would be cleaned up."""
     ours = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

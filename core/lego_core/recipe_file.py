@@ -70,7 +70,7 @@ def _apply_override(data: dict[str, Any], override: str) -> None:
 
 
 def toml_value(raw: str) -> Any:
-    """A TOML value where it parses as one, else the text itself, so that names need no quotes."""
+    """A TOML value if it parses as one, else the text itself, so that names need no quotes."""
     try:
         return tomllib.loads(f"value = {raw}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):

@@ -28,14 +28,14 @@ ORDER_KEY = "data_order"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """What a run directory says of its own past; all empty for a new one."""
+    """What a run directory says about its past; all empty for a new one."""
 
     committed: int
     """Last step with a checkpoint; 0 when there is none."""
     checkpoint: Path | None
     missing_record: StepRecord | None
-    """Record of the committed step, to be written again unless steps.jsonl ends with it: the process died
-    between checkpoint and line, or behind later steps that are thrown away."""
+    """Record of the committed step, to be written again if steps.jsonl does not end with it: the process died
+    between checkpoint and line, or after later steps that are discarded."""
     stored: tuple[Trajectory, ...]
     """Uncommitted trajectories in order of recording."""
     evaluated: frozenset[int]
@@ -43,7 +43,7 @@ class Progress:
 
 
 def find_progress(run_dir: Path) -> Progress:
-    """Read a run directory's commits; raises InfrastructureError where a checkpoint is broken."""
+    """Read a run directory's commits; raises InfrastructureError if a checkpoint is broken."""
     reader = RunReader(run_dir)
     checkpoint = max(reader.layout.committed(), default=None)
     committed = int(checkpoint.name) if checkpoint else 0
@@ -60,8 +60,8 @@ def find_progress(run_dir: Path) -> Progress:
 
 
 def _missing_record(checkpoint: Path, recorded: Sequence[StepRecord]) -> StepRecord | None:
-    """The line of the checkpoint's step, which also knows how long publishing took, or where that is of
-    another attempt or absent the checkpoint's own; None where it is the last one."""
+    """The line of the checkpoint's step, which also knows how long publishing took, or the checkpoint's own record
+    if that line is absent or from another attempt; None if it is already the last line."""
     committed = read_record(checkpoint)
     line = next((r for r in recorded if r.step == committed.step and _is_same(r, committed)), None)
     return None if line and line is recorded[-1] else line or committed
@@ -84,8 +84,8 @@ def read_record(checkpoint: Path) -> StepRecord:
 
 
 def require_same_order(checkpoint: Path, order: dict[str, Any]) -> None:
-    """Raise UsageError where the tasks are not those that the checkpoint's run was drawing from: the
-    next steps would silently repeat some and skip others."""
+    """Raise UsageError if the tasks are not those that the checkpoint's run drew from: the next steps would
+    silently repeat some and skip others."""
     stored = _state(checkpoint).get(ORDER_KEY)
     if stored is None:
         return

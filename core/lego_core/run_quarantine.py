@@ -26,7 +26,7 @@ STATE_KEY = "quarantine"
 
 
 class RunQuarantine:
-    """What a run knows of its tasks; `of_run` makes one."""
+    """What a run knows about its tasks; `of_run` makes one."""
 
     def __init__(self, writer: RunWriter, known: Quarantine, told: set[str]) -> None:
         self.known = known
@@ -36,7 +36,7 @@ class RunQuarantine:
 
     @classmethod
     def of_run(cls, writer: RunWriter, checkpoint: Path | None) -> Self:
-        """As the newest checkpoint left it; raises InfrastructureError where that cannot be read."""
+        """As the newest checkpoint left it; raises InfrastructureError if that cannot be read."""
         events = RunReader(writer.layout.root).events()
         told = {str(event.fields.get("task_id")) for event in events if event.kind == EVENT}
         return cls(writer, _stored(checkpoint) if checkpoint else Quarantine(), told)

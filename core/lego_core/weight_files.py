@@ -22,9 +22,9 @@ from torch import Tensor
 from lego_harness.errors import EngineError
 
 NUMBER, SINCE = "number", "since"
-"""In a file's metadata: which of its trainer's files it is, and the one that it says the changes since."""
+"""Keys of a file's metadata: which of its trainer's files it is, and since which one it holds the changes."""
 AT, TO = ":at", ":to"
-"""Behind a tensor's name: `[n]` flat places, int32, and the values there."""
+"""Appended to a tensor's name: `[n]` flat places, int32, and the values there."""
 MOST_PLACES = 2**31 - 1
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -32,8 +32,8 @@ _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 def write_weights(
     tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write one safetensors file; it appears whole or not at all. Raises OSError, of which the library makes an
-    error of its own."""
+    """Write one safetensors file; it appears completely or not at all. Raises OSError, also where the library
+    raises an error of its own."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         save_file(dict(tensors), partial, metadata={"format": "pt", **(metadata or {})})
@@ -45,10 +45,10 @@ def write_weights(
 
 
 class ChangesWriter:
-    """Writes all weights once, then what changed; remembers on the CPU what it wrote last."""
+    """Writes all weights once, then only what changed; keeps on the CPU what it wrote last."""
 
     def __init__(self, dtype: torch.dtype) -> None:
-        """`dtype` is the engines': places in which only what they round away changed are not sent."""
+        """`dtype` is the engines': a place is not sent if only what they round away changed in it."""
         self._dtype = dtype
         self._last: Mapping[str, Tensor] | None = None
         self._number = 0
@@ -64,7 +64,7 @@ class ChangesWriter:
 
 
 def changes(last: Mapping[str, Tensor], new: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What a file of changes holds; both have the same names, shapes and types."""
+    """What a file of changes holds; `last` and `new` have the same names, shapes and types."""
     found: dict[str, Tensor] = {}
     for name, tensor in new.items():
         places = (_bits(tensor) != _bits(last[name])).nonzero()[:, 0].int()
@@ -79,10 +79,8 @@ def changes(last: Mapping[str, Tensor], new: Mapping[str, Tensor]) -> dict[str, 
 
 
 def assembled(file: Path, last: Path | None, target: Path) -> Path:
-    """A file with all weights: `file`, or where it holds changes `target`, in which they and `last` are one.
-
-    Raises EngineError where `file` cannot be read or says the changes since another file than `last`.
-    """
+    """A file with all weights: `file` itself, or, if it holds changes, `target`, which combines them with `last`.
+    Raises EngineError if `file` cannot be read or holds the changes since another file than `last`."""
     about, before = _metadata(file), {} if last is None else _metadata(last)
     if SINCE not in about:
         return file
@@ -110,7 +108,7 @@ def _applied(tensors: dict[str, Tensor], sent: Mapping[str, Tensor]) -> dict[str
 
 
 def _rounded(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """As an engine rounds it. Vectors, which engines may hold more precisely, stay as they are: they are small."""
+    """As an engine rounds it. Vectors stay as they are: engines may hold them more precisely, and they are small."""
     return tensor.to(dtype) if tensor.ndim > 1 and tensor.is_floating_point() else tensor
 
 

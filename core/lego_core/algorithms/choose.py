@@ -11,7 +11,7 @@ from lego_core.config import TrainConfig
 
 
 def make_objective(config: TrainConfig, *, max_tokens: int) -> Objective:
-    """`max_tokens` is the most a rollout may sample; only Dr. GRPO asks."""
+    """`max_tokens` is the most a rollout may sample; only Dr. GRPO uses it."""
     low, high = config.clip_low, config.clip_high
     if config.objective == "grpo":
         return Grpo(clip_low=low, clip_high=high)

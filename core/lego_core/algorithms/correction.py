@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 MAX_LOG_WEIGHT = 20.0
-"""Bound of |log w|, as in verl: exp must stay finite."""
+"""Bound on |log w|, as in verl: exp must stay finite."""
 
 
 def rollout_correction(old: Tensor, rollout: Tensor, *, kind: str, bound: float) -> Tensor | None:

@@ -18,9 +18,9 @@ class Agreement:
     """Rollout against trainer over the same sampled tokens."""
 
     pearson_r: float | None
-    """None where it is undefined: a single token, or constant probabilities."""
+    """None if it is undefined: a single token, or constant probabilities."""
     pearson_r_logp: float | None
-    """Of the log-probabilities, which unlikely tokens dominate."""
+    """Of the log-probabilities, where unlikely tokens dominate."""
     mean_abs_dp: float
     mean_abs_dlogp: float
     k3: float
@@ -40,8 +40,8 @@ def agreement(trainer: Tensor, rollout: Tensor) -> Agreement:
 
 
 def rollout_gaps(trainer: Tensor, rollout: Tensor, index: Tensor) -> Tensor:
-    """`[G]` |mean over a rollout's tokens of Δlogp|, of the G rollouts that `index` `[N]` names: the last columns of
-    Table 3. Differences that cancel within a rollout do not count, since GSPO's ratio does not see them."""
+    """`[G]` |mean over a rollout's tokens of Δlogp| for the G rollouts that `index` `[N]` names: the last columns
+    of Table 3. Differences that cancel within a rollout do not count, because GSPO's ratio does not see them."""
     _, place = index.unique(return_inverse=True)
     sums = torch.zeros(int(place.max()) + 1, dtype=torch.float64).index_add(
         0, place, (trainer - rollout).double()
@@ -58,19 +58,15 @@ def k3(d: Tensor) -> Tensor:
 
 
 def k3_penalty(current: Tensor, reference: Tensor) -> Tensor:
-    """`[N]` KL loss per token, differentiable in `current`: k3 of d = reference − current.
-
-    Bounds as in verl (d to ±20, the estimate to ±10): one outlier must not own the gradient.
-    """
+    """`[N]` KL loss per token, differentiable in `current`: k3 of d = reference − current. Bounds as in verl (d to
+    ±20, the estimate to ±10), so that one outlier cannot dominate the gradient."""
     d = (reference - current).clamp(-20, 20)
     return k3(d).clamp(-10, 10)
 
 
 def pearson(x: Tensor, y: Tensor) -> Tensor:
-    """Pearson correlation of two `[N]` vectors; 1 when both are constant and equal.
-
-    NaN when exactly one of them is constant, or both and different: there is no correlation.
-    """
+    """Pearson correlation of two `[N]` vectors; 1 when both are constant and equal. NaN when exactly one is
+    constant, or both are and differ: there is no correlation."""
     if torch.equal(x, y):
         return torch.ones((), dtype=torch.float64)
     dx, dy = x.double() - x.double().mean(), y.double() - y.double().mean()

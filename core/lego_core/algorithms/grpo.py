@@ -47,7 +47,7 @@ class Grpo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dapo:
-    """The same losses, every token weighing the same."""
+    """The same losses, with the same weight for every token."""
 
     clip_low: float
     clip_high: float

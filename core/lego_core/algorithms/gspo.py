@@ -21,7 +21,7 @@ from torch import Tensor
 from lego_core.algorithms.objective import TokenLosses, clipped_losses, ratio_of, sequence_mean
 
 MAX_LOG_RATIO = 10.0
-"""Cap of log s, as in verl: exp must stay finite."""
+"""Cap on log s, as in verl: exp must stay finite."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,11 +49,8 @@ def rollout_log_ratios(
     num_rollouts: int,
     total: Callable[[Tensor], Tensor] = lambda values: values,
 ) -> tuple[Tensor, Tensor]:
-    """`[R]` log s_r and `[R]` n_r from the `[N]` tokens of the whole batch; where those lie on several
-    ranks, `total` adds up over them.
-
-    Rollouts without tokens get log-ratio 0 and count 0.
-    """
+    """`[R]` log s_r and `[R]` n_r from the `[N]` tokens of the whole batch; if they are on several ranks, `total`
+    sums over these. Rollouts without tokens get log-ratio 0 and count 0."""
     zeros = logp.new_zeros(num_rollouts)
     counts = total(zeros.index_add(0, rollout, torch.ones_like(logp)))
     sums = total(zeros.index_add(0, rollout, (logp - old).detach()))

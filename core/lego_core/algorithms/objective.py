@@ -29,7 +29,7 @@ class TokenLosses:
     values: Tensor
     """`[N]` differentiable."""
     clipped: Tensor
-    """`[N]` bool: the clip took this token's gradient, or bounded its weight."""
+    """`[N]` bool: the clip removed this token's gradient, or bounded its weight."""
 
 
 class Objective(Protocol):
@@ -37,7 +37,7 @@ class Objective(Protocol):
 
     @property
     def per_rollout(self) -> bool:
-        """True when the ratio is the whole rollout's, not each token's own."""
+        """True if the ratio is that of the whole rollout, not of each token."""
         ...
 
     def losses(self, logp: Tensor, log_ratio: Tensor, advantage: Tensor) -> TokenLosses:
@@ -59,7 +59,7 @@ class PolicyLoss:
     kl: Tensor
     """0-d, detached: the KL loss before its coefficient."""
     clipped: Tensor
-    """0-d, detached: weight of the tokens that the clip bounded."""
+    """0-d, detached: total weight of the tokens that the clip bounded."""
 
 
 def policy_loss(
@@ -93,7 +93,7 @@ def clipped_losses(ratio: Tensor, advantage: Tensor, low: float, high: float) ->
 
 
 def ratio_of(logp: Tensor, log_ratio: Tensor, limit: float) -> Tensor:
-    """`[N]` exp(log_ratio), at most exp(limit), through which each token's own gradient flows."""
+    """`[N]` exp(log_ratio), at most exp(limit); each token's own gradient flows through it."""
     return (logp - logp.detach() + log_ratio.detach()).clamp(max=limit).exp()
 
 

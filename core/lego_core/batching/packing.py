@@ -32,7 +32,7 @@ class MicroBatch:
     lengths: NDArray[np.int64]
     """Of the samples."""
     paths: tuple[Path, ...] | None
-    """Through the one row, of each sample and of what fills it up; None where samples are rows."""
+    """Paths through the one row, one per sample and one for the filling; None if each sample is a row."""
     routes: NDArray[np.int16] | None
     """`[B, T, L, K]`, −1 where nothing is replayed; None when no sample has routes."""
     predictor: NDArray[np.int64]
@@ -52,12 +52,11 @@ class MicroBatch:
 def pack(
     samples: Sequence[Sample], *, max_tokens: int, version: int = 0, packed: bool = False, multiple: int = 1
 ) -> tuple[list[MicroBatch], int]:
-    """Micro-batches of at most `max_tokens` positions, and the number of rollouts; the length of a packed
-    row is a multiple of `multiple`, so that it can be cut into as many slices.
+    """Micro-batches of at most `max_tokens` positions, and the number of rollouts.
 
-    A sample longer than `max_tokens` gets a micro-batch of its own. `version` is that of the
-    trainer's weights, for samples that do not say which sampled them.
-    """
+    The length of a packed row is a multiple of `multiple`, so that it can be cut into that many slices. A sample
+    longer than `max_tokens` gets a micro-batch of its own. `version` is that of the trainer's weights, for samples
+    that do not say which version sampled them."""
     rollouts = {r: i for i, r in enumerate(dict.fromkeys(s.rollout_id for s in samples))}
     if packed:
         samples = sorted(samples, key=lambda s: rollouts[s.rollout_id])  # branches beside each other
@@ -72,7 +71,7 @@ def pack(
 
 
 def split_lengths(lengths: Sequence[int], *, max_tokens: int) -> list[list[int]]:
-    """Indices by padded micro-batch: longest first, so that neighbours pad each other little."""
+    """Indices by padded micro-batch: longest first, so that neighbours need little padding."""
     bins: list[list[int]] = []
     longest = 0
     for i in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):

@@ -26,17 +26,15 @@ class Path:
 
 
 def padded_paths(samples: Sequence[Sample]) -> tuple[tuple[Path, ...], tuple[int, int]]:
-    """A row each; paths into the flattened rows, and their shape."""
+    """One row per sample: paths into the flattened rows, and their shape."""
     width = max(len(s.ids) for s in samples)
     paths = tuple(Path(rows=i * width + np.arange(len(s.ids)), start=0) for i, s in enumerate(samples))
     return paths, (len(samples), width)
 
 
 def lay_out(samples: Sequence[Sample], *, multiple: int = 1) -> tuple[tuple[Path, ...], tuple[int, int]]:
-    """Behind each other in one row, what branches share once; paths and shape.
-
-    The row's length is a multiple of `multiple`; what that adds is one more path, of nobody.
-    """
+    """One after another in a single row, with what branches share only once: paths and shape. The row's length is a
+    multiple of `multiple`; the positions added for that are one more path, which belongs to no sample."""
     paths: list[Path] = []
     used = 0
     for i, sample in enumerate(samples):

@@ -26,7 +26,7 @@ from lego_harness.types import Branch, Trajectory
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """The samples of one optimizer step and the ledger of what is not among them."""
+    """The samples of one optimizer step, and an account of what is not among them."""
 
     samples: tuple[Sample, ...]
     sampled: int
@@ -40,8 +40,8 @@ class Batch:
 
 
 def make_batch(groups: Sequence[RolloutGroup], *, advantage_std: bool) -> Batch:
-    """Samples of all groups; raises AlignmentError when tokens were lost on the way here, and
-    GraderError for a reward that is none."""
+    """Samples of all groups; raises AlignmentError when tokens were lost on the way here, and GraderError for an
+    invalid reward."""
     samples: list[Sample] = []
     masked: Counter[str] = Counter()
     dropped: Counter[str] = Counter()
@@ -73,7 +73,7 @@ def make_batch(groups: Sequence[RolloutGroup], *, advantage_std: bool) -> Batch:
 
 
 def is_graded(trajectory: Trajectory) -> bool:
-    """True when the rollout's reward may be learned from and compared with (law 5)."""
+    """True if the rollout's reward may be learned from and compared with others (law 5)."""
     return trajectory.stop_reason.is_graded and trajectory.grade is not None
 
 
@@ -103,7 +103,7 @@ def _reward(trajectory: Trajectory) -> float:
 
 
 def _masked_turns(trajectory: Trajectory) -> Counter[str]:
-    """Reason → tokens of the turns that are not trained though their rollout is."""
+    """Reason → tokens of turns that are not trained although their rollout is."""
     masked: Counter[str] = Counter()
     for turn in trajectory.turns:
         if turn.masked:

@@ -26,8 +26,8 @@ from lego_harness.types import GenerateRequest, Generation, Sampling
 FP32_TOLERANCE = 1e-4
 """Largest |Δlogp| between an fp32 engine and transformers in fp32; measured about 3e-6."""
 BF16_RATIO = 0.25
-"""In bf16 rounding flips routes, so the engine must only be this much nearer to the new weights
-than the old ones are (mean |Δlogp|)."""
+"""In bf16 rounding flips routes, so the engine only has to be closer to the new weights than the old ones are, by
+this factor (mean |Δlogp|)."""
 
 
 class Probed(Protocol):

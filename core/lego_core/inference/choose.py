@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 SUPPORTED = "0.30."
-"""The last series whose CPU build returns routed experts; later ones need Triton for it."""
+"""The last series whose CPU build returns routed experts; later ones need Triton for that."""
 
 
 def pick_engine() -> tuple[str, str]:

@@ -54,8 +54,8 @@ class VllmEngine:
         self._version = 0
         self._broken = ""
         self._door = asyncio.Lock()
-        """Held by a call while it steps into vLLM and by a publish to its end: each call is wholly
-        before a publish, which cuts it, or wholly behind."""
+        """Held by a call while it enters vLLM and by a publish until its end: each call starts completely before a
+        publish, which cuts it, or completely after it."""
         self._num_publishes = 0
         self._calls: dict[str, _Call] = {}
         self._busy = BusyClock()
@@ -90,7 +90,7 @@ class VllmEngine:
         return so_far
 
     async def _segment(self, request: GenerateRequest, call: _Call) -> tuple[Generation | None, bool]:
-        """What one version sampled of a call, None where that is nothing, and whether a publish cut it."""
+        """What one version sampled of a call (None if nothing), and whether a publish cut it."""
         params = sampling_params(request, self._spec)
         async with self._door:
             self._require_usable(f"call {request.request_id}")
@@ -110,7 +110,7 @@ class VllmEngine:
         return as_generation(request, output, version, self._num_experts()), is_cut
 
     async def _last_output(self, stream: Any, name: str) -> Any:
-        """Its time is the segment's alone: what a call waited at the door is not in it."""
+        """Its time is that of the segment alone, without the wait before entering vLLM."""
         limit_s = self._spec.config.timeout_s
         try:
             async with asyncio.timeout(limit_s):
@@ -137,8 +137,8 @@ class VllmEngine:
             await self._llm.abort(call.segment_id)
 
     async def publish(self, path: Path, version: int) -> None:
-        """Replace the weights; calls in flight are cut and go on afterwards. A failure half-way ends
-        this engine, since it may then hold a mixture."""
+        """Replace the weights; calls in flight are cut and go on afterwards. A failure half-way ends this engine,
+        because it may then hold a mixture."""
         async with self._door:
             self._num_publishes += 1
             await self._replace_weights(path, version)
@@ -155,7 +155,7 @@ class VllmEngine:
         self._version = version
 
     async def _unless_it_dies(self, work: Awaitable[None]) -> None:
-        """vLLM leaves who waits for anything but a generation waiting for ever when its process ends."""
+        """When vLLM's process ends, everything that waits for vLLM, except a generation, would wait for ever."""
         task = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({task}, timeout=_LOOK_EVERY_S))[0]:

@@ -52,7 +52,7 @@ class EngineActor:
         self._starting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Until it serves. Raises EngineError, from which a first start does not come back."""
+        """Wait until it serves. Raises EngineError; after a first start that failed it does not come back."""
         self._starting = self._starting or asyncio.create_task(self._start())
         await asyncio.shield(self._starting)
 
@@ -89,7 +89,7 @@ class EngineActor:
 
     @asynccontextmanager
     async def _serving(self, what: str) -> AsyncGenerator[StartableEngine]:
-        """The engine, if it serves; begins to start it where this process is a restarted one."""
+        """The engine, if it serves; begins to start it if this process is a restarted one."""
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
             self._starting.add_done_callback(_end_if_failed)

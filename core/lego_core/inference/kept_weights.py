@@ -16,13 +16,13 @@ from lego_core.weight_files import assembled
 
 
 class KeptWeights:
-    """One engine's; only one process at a time may use it."""
+    """The kept weights of one engine; only one process at a time may use it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "weights"
 
     def whole(self, path: Path) -> Path:
-        """`path`, or where it holds changes a file with those and what was kept last. Raises EngineError."""
+        """`path`, or if it holds changes, a file that combines them with what was kept last. Raises EngineError."""
         if not path.is_file():
             return path
         self._folder.mkdir(exist_ok=True)
@@ -47,7 +47,7 @@ class KeptWeights:
         return (entries[-1], int(entries[-1].name.partition("-")[2])) if entries else None
 
     def _entries(self) -> list[Path]:
-        """Oldest first; two only where a process ended between keeping one and removing the other."""
+        """Oldest first; two only if a process ended between keeping one and removing the other."""
         return sorted(self._folder.glob("*-*"), key=_sequence)
 
 

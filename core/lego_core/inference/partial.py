@@ -18,8 +18,8 @@ from lego_harness.types import GenerateRequest, Generation, token_versions
 
 
 def remaining(request: GenerateRequest, so_far: Generation | None, cuts: int) -> GenerateRequest:
-    """What is left to ask after `cuts` cuts left `so_far`: the same call, its context grown by what was
-    sampled. The seed changes with every cut, or a segment would draw the random numbers of the first."""
+    """What is left to ask after `cuts` cuts left `so_far`: the same call with its context extended by what was
+    sampled. The seed changes with every cut; otherwise a segment would draw the random numbers of the first."""
     if cuts == 0:
         return request
     sampled = 0 if so_far is None else len(so_far.ids)

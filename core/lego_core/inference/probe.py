@@ -40,7 +40,7 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProbedEngines:
-    """`lego_core.controller.Engines`: a pool whose every publish is proven."""
+    """`lego_core.controller.Engines`: a pool that proves every publish."""
 
     pool: EnginePool
     scorer: Scorer
@@ -50,7 +50,7 @@ class ProbedEngines:
     """The sampler's and the trainer's."""
 
     async def publish(self, weights: Path, version: int) -> None:
-        """Serve and prove `weights`; raises EngineError naming the engine that computes others."""
+        """Serve and prove `weights`; raises EngineError naming an engine that computes with others."""
         await self.pool.publish(weights, version)
         await together(self._prove(engine, version) for engine in self.pool.engines)
 

@@ -35,7 +35,7 @@ T = TypeVar("T")
 START_TIMEOUT_S = 300.0
 """A start takes 25–45 s here and up to two minutes on a busy machine."""
 MAX_RESTARTS = 3
-"""Of one engine in one run: more of them are a fault that waiting does not mend."""
+"""Of one engine in one run: more restarts point to a fault that waiting does not mend."""
 _ASK_AGAIN_S = 1.0
 _CLOSE_S = 15.0
 
@@ -84,7 +84,7 @@ class RayEngine:
         return (await self.health())["busy_s"]
 
     async def close(self) -> None:
-        """Stop the engine and its actor; a dead one is fine, and so is a Ray that answers no more."""
+        """Stop the engine and its actor; it may already be dead, and Ray may no longer answer."""
         with contextlib.suppress(RayError, TimeoutError):
             await asyncio.wait_for(self.actor.close.remote(), _CLOSE_S)
         with contextlib.suppress(TimeoutError):

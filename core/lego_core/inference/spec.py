@@ -10,7 +10,7 @@ from lego_core.config import EngineConfig
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineSpec:
-    """What to serve; plain values, so that it travels."""
+    """What to serve; plain values, so that it can be sent to another process."""
 
     model_dir: Path
     config: EngineConfig

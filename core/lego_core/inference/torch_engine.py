@@ -90,7 +90,7 @@ class TorchEngine:
 
     @property
     def is_dead(self) -> bool:
-        """It has no process that could end without this one."""
+        """Nothing to watch: it has no process that could end without this one."""
         return False
 
     async def health(self) -> dict[str, Any]:

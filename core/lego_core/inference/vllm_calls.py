@@ -19,11 +19,8 @@ from lego_harness.types import GenerateRequest, Generation, Routes, routes_dtype
 
 
 def environment(num_threads: int = 1) -> dict[str, str]:
-    """Variables that must stand before vllm is imported.
-
-    Pinned or many threads collapse under a busy neighbour; compilation costs 20 s on the first
-    request and buys nothing at this size.
-    """
+    """Variables that must be set before vllm is imported. Pinned or many threads collapse next to a busy neighbour;
+    compilation costs 20 s on the first request and gains nothing at this size."""
     return {
         "OMP_NUM_THREADS": str(num_threads),
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -74,7 +71,7 @@ def _is_hybrid(model_dir: Path) -> bool:
 
 
 def sampling_params(request: GenerateRequest, spec: EngineSpec) -> Any:
-    """vLLM's own form of what a call asks for; raises EngineError where its context leaves no room for a reply."""
+    """A call's sampling in vLLM's own form; raises EngineError if its context leaves no room for a reply."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
@@ -101,7 +98,7 @@ def sampling_params(request: GenerateRequest, spec: EngineSpec) -> Any:
 
 
 def as_generation(request: GenerateRequest, output: Any, version: int, num_experts: int) -> Generation:
-    """What vLLM sampled, stamped with `version`; without routes where `num_experts` is 0. Raises EngineError where
+    """What vLLM sampled, stamped with `version`; without routes if `num_experts` is 0. Raises EngineError if
     something is missing."""
     ids = np.asarray(output.token_ids, np.int32)
     if output.finish_reason not in ("stop", "length", "abort") or len(ids) == 0:

@@ -74,7 +74,7 @@ def _wrong(
 
 
 def failed_start(error: EngineError) -> list[Told]:
-    """An engine that did not start: whether it could not, or answers with other weights than were pushed."""
+    """Reports an engine that did not start: it could not, or it answers with other weights than were pushed."""
     if "weight canary" in str(error):
         fine = Told(name="engine", status="passed", evidence="it starts")
         bad = Told(name="weight_sync", status="failed", evidence=str(error), remedy=REMEDY)

@@ -73,7 +73,7 @@ def prove_routes(spec: TrainerSpec, samples: Sequence[Sample], aligned: TrainMet
 
 
 def _measured(distance: float | None) -> float:
-    """Infinite where no token was comparable: what was not measured proves nothing."""
+    """Infinite if no token was comparable: what was not measured proves nothing."""
     return math.inf if distance is None else distance
 
 

@@ -44,7 +44,7 @@ class Quarantine:
     """By task and digest of a change: each reward it earned, and the step where it first did."""
 
     def observe(self, trajectories: Iterable[Trajectory], *, step: int) -> tuple[Quarantined, ...]:
-        """Look at graded rollouts of a step; the tasks that are newly quarantined because of them."""
+        """Look at graded rollouts of a step; returns the tasks that are newly quarantined because of them."""
         new: list[Quarantined] = []
         for trajectory in trajectories:
             found = self._fault(trajectory, step)
@@ -57,7 +57,7 @@ class Quarantine:
         return tuple(new)
 
     def allowed(self, tasks: Sequence[TaskT], *, step: int) -> tuple[TaskT, ...]:
-        """The tasks that `step` may train on, in order: those that no earlier step spoke against."""
+        """The tasks that `step` may train on, in order: those that no earlier step quarantined."""
         return tuple(t for t in tasks if t.id not in self.found or self.found[t.id].step >= step)
 
     def _fault(self, trajectory: Trajectory, step: int) -> Quarantined | None:
@@ -87,7 +87,7 @@ def _change(trajectory: Trajectory) -> str:
 
 
 def _is_broken(trajectory: Trajectory) -> bool:
-    """Whether its reward was decided by more than its tests: that may differ between equal changes."""
+    """Whether more than the tests decided its reward, which may then differ between equal changes."""
     grade = trajectory.grade
     decided = grade is not None and all(outcome == "passed" for outcome in grade.tests.values())
     return grade is not None and decided != (grade.reward > 0)

@@ -19,7 +19,7 @@ from lego_harness.rollout import RolloutSpec
 from lego_harness.types import StopReason, Trajectory
 
 Attempts = tuple[Trajectory, ...]
-"""What was recorded for one rollout: the last counts, earlier ones failed and were done again."""
+"""What was recorded for one rollout: the last attempt counts, earlier ones failed and were repeated."""
 
 
 def group_attempts(trajectories: Iterable[Trajectory]) -> dict[str, Attempts]:
@@ -32,7 +32,7 @@ def group_attempts(trajectories: Iterable[Trajectory]) -> dict[str, Attempts]:
 
 
 class Rollouts(Protocol):
-    """Runs rollouts, however many at a time it likes; those asked for first begin first."""
+    """Runs rollouts, as many at a time as it likes; those asked for first begin first."""
 
     async def run(self, spec: RolloutSpec) -> Trajectory: ...
 
@@ -58,12 +58,12 @@ class RecordedRollouts:
     stored: dict[str, Attempts]
     """Uncommitted trajectories of an interrupted run, by rollout; each is handed out once."""
     proven: asyncio.Event = field(default_factory=open_gate)
-    """Cleared while the engines hold weights that no probe has proven. What they sampled waits to be
-    recorded: a run that the probe ends would be resumed with it."""
+    """Cleared while the engines hold weights that no probe has proven. What they sample then waits to be recorded;
+    otherwise a run that the probe ends would be resumed with it."""
 
     async def run(self, specs: Sequence[RolloutSpec], *, step: int | None) -> dict[str, Attempts]:
-        """The attempts of every spec, by rollout. `step` is the one they are for, None in an
-        evaluation. Raises EngineError as soon as a rollout lost the engine."""
+        """The attempts of every spec, by rollout. `step` is the step they belong to, None in an evaluation. Raises
+        EngineError as soon as a rollout has lost the engine."""
         done = await together(self._run_one(spec, step) for spec in specs)
         return {spec.id: attempts for spec, attempts in zip(specs, done, strict=True)}
 
@@ -83,7 +83,7 @@ class RecordedRollouts:
 
 
 def _require_same_task(attempts: Attempts, spec: RolloutSpec) -> None:
-    """Rollouts are named by their place, so that a name says nothing of the task."""
+    """Rollouts are named by their place, so that a name reveals nothing about the task."""
     for other in (attempt for attempt in attempts if attempt.task_id != spec.task.id):
         raise UsageError(
             f"trajectories: {other.id} is of task {other.task_id!r}, expected {spec.task.id!r}: the tasks are "
@@ -93,8 +93,7 @@ def _require_same_task(attempts: Attempts, spec: RolloutSpec) -> None:
 
 
 def require_graded(done: Sequence[Trajectory]) -> None:
-    """Raise SetupError where most rollouts could not be judged: going on would train on whatever
-    happened to survive."""
+    """Raise SetupError if most rollouts could not be graded: going on would train on whatever happened to survive."""
     failed = [t for t in done if t.grade is None]
     if 2 * len(failed) > len(done):
         raise SetupError(

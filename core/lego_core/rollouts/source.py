@@ -42,16 +42,16 @@ class RolloutSource:
     """Tasks not to train on; it grows while the run goes on."""
 
     def step(self, step: int) -> tuple[GroupSpec, ...]:
-        """The groups of 1-based `step`: the next `groups_per_step` tasks of shuffled epochs, any other
-        where one is quarantined. Raises SetupError when all are."""
+        """The groups of 1-based `step`: the next `groups_per_step` tasks of shuffled epochs, with another task in
+        place of a quarantined one. Raises SetupError when all are quarantined."""
         count = self.recipe.rollout.groups_per_step
         first = (step - 1) * count
         return tuple(self._group(step, g, first + g) for g in range(count))
 
     def evaluation(self, step: int) -> tuple[RolloutSpec, ...]:
-        """`eval.num_samples` rollouts per held-out task, those of a task together. Seeds do not depend
-        on `step`: two evaluations draw common random numbers, so their difference is the policy's and
-        not the sampler's."""
+        """`eval.num_samples` rollouts per held-out task, those of a task together. Seeds do not depend on `step`:
+        two evaluations use common random numbers, so that their difference comes from the policy and not from
+        sampling."""
         config = self.recipe.eval
         return tuple(
             self._spec(f"e{step:05d}.t{i:03d}.r{r}", task, 0, config.temperature, _eval_seed(task, r))
@@ -60,7 +60,7 @@ class RolloutSource:
         )
 
     def order(self, step: int) -> dict[str, Any]:
-        """What a checkpoint of `step` says of the data, to tell on a resume that it is the same still."""
+        """What a checkpoint of `step` says about the data, to check on a resume that it is still the same."""
         names = json.dumps([[task.id for task in tasks] for tasks in (self.train, self.heldout)])
         return {
             "groups_taken": step * self.recipe.rollout.groups_per_step,

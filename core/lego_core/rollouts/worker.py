@@ -29,7 +29,7 @@ instead of 1.6 s, and ten rollouts of 2 s took 15.7 s instead of 19.9 s; bubblew
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerConfig:
-    """What a worker needs to know; plain values, so that it travels."""
+    """What a worker needs to know; plain values, so that it can be sent to another process."""
 
     harness: str
     options: HarnessOptions

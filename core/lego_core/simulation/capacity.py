@@ -19,7 +19,7 @@ class Gpu:
 
     memory_gb: float
     fp32_tflops: float
-    """Without TF32 or other tensor-core formats: what the trainer computes in."""
+    """Without TF32 or other tensor-core formats: the precision in which the trainer computes."""
     bandwidth_tb_s: float
 
 
@@ -42,8 +42,8 @@ ENGINE_BANDWIDTH_SHARE = 0.5
 MEMORY_SHARE = 0.9
 """Of a GPU that may be planned for."""
 STATE_SHARE, WEIGHTS_SHARE = 0.7, 0.8
-"""Of that: of a trainer GPU for its state, the rest is for activations; of an engine's for its weights, the rest is
-its cache."""
+"""Shares of usable memory: of a trainer GPU for its state (the rest is for activations), and of an engine GPU for
+its weights (the rest is its cache)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +52,7 @@ class ModelSize:
 
     weights: float
     active: float
-    """Weights that one token goes through, embedding left out."""
+    """Weights that one token goes through, without the embedding."""
     kv_bytes_per_token: float
     """bf16, over the layers with a key-value cache."""
 
@@ -117,11 +117,11 @@ class Capacity:
     engine_gb: float
     """Weights of one engine GPU; the rest is its cache."""
     cached_tokens: int
-    """All engines together can hold in their caches."""
+    """Tokens that all engines together can hold in their caches."""
     train_s: float
     """One step."""
     tokens_per_s: float
-    """All engines together, decoding with full caches."""
+    """Of all engines together, decoding with full caches."""
     publish_s: float
 
 

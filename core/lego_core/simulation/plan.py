@@ -63,8 +63,8 @@ class Plan:
 
 
 def make_plan(recipe: Recipe, gpu: Gpu, num_gpus: int, *, concurrent: int | None = None) -> Plan:
-    """Plan a recipe; raises UsageError where the model does not fit. `concurrent` rollouts at a time
-    replace the recipe's."""
+    """Plan a recipe; raises UsageError if the model does not fit. `concurrent` replaces the recipe's number of
+    rollouts at a time."""
     model, config = _model(recipe)
     size = model_size(config)
     tokens = SHARE_OF_BUDGET * recipe.rollout.max_tokens

@@ -32,7 +32,7 @@ class Stage:
     p99: float
 
     def duration_s(self, rank: float) -> float:
-        """Of the rollout that is slower than a share of `rank` of all, in (0, 1)."""
+        """Duration of the rollout that is slower than a share of `rank`, in (0, 1), of all rollouts."""
         z = _NORMAL.inv_cdf(rank)
         usual = math.log(self.p90 / self.p50) / _Z90
         rise = math.log(self.p99 / self.p90) / (_Z99 - _Z90)

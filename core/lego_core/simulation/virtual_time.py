@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`, in virtual time, which begins at 0. Raises RuntimeError where all wait for ever."""
+    """As `asyncio.run`, in virtual time, which begins at 0. Raises RuntimeError if everything waits for ever."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
 

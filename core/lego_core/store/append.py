@@ -59,7 +59,7 @@ class AppendFile:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that is there whole or not at all. Raises OSError."""
+    """Write a file that is there completely or not at all. Raises OSError."""
     draft = path.with_name(path.name + ".part")
     with draft.open("wb") as file:
         file.write(data)

@@ -43,7 +43,8 @@ CREATE TABLE trajectory (
     sampled INTEGER, file TEXT, offset INTEGER, length INTEGER);
 CREATE INDEX trajectory_step ON trajectory (step);
 """
-"""Which metrics there are is found by leaps, a step of all of them by that: an index by step would double the work."""
+"""One index serves both questions: which metrics exist is found by leaps through it, and one step of all metrics
+from that; a second index by step would double the work."""
 
 _TABLES = {"source", *(source.table for source in SOURCES.values())}
 
@@ -163,7 +164,7 @@ class RunIndex:
 
 
 def private_folder() -> Path:
-    """Where indexes lie: `$LEGO_INDEX`, else a folder of this user's alone below the temporary one."""
+    """Where indexes are: `$LEGO_INDEX`, else a folder of this user's alone below the temporary one."""
     if chosen := os.environ.get("LEGO_INDEX"):
         folder = Path(chosen)
     else:

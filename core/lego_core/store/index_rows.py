@@ -20,11 +20,11 @@ from lego_core.store.layout import RunLayout
 from lego_core.store.rewind import num_kept
 
 KEY = re.compile(r"[a-z0-9_]{1,40}(\.[A-Za-z0-9_:-]{1,40})?")
-"""What a metric may be called; anything else is no metric of ours."""
+"""What a metric may be called; anything else is not a metric of ours."""
 Row = tuple[Any, ...]
 Record = dict[str, Any]
 _NON_FINITE = ("NaN", "Infinity", "-Infinity")
-"""How the store writes what JSON lacks; SQLite keeps them as they are, since it has no NaN."""
+"""How the store writes floats that JSON lacks; SQLite keeps these strings, since it has no NaN."""
 _LARGEST = 2**62
 _ENTRY = ("id", "step", "task", "stop_reason", "reward", "sampled", "file", "offset", "length")
 
@@ -55,7 +55,7 @@ class Source:
         return num_bad, num_gone > 0
 
     def clear(self, db: sqlite3.Connection) -> None:
-        """Forget everything, since the file is another one."""
+        """Forget everything, because the file is another one."""
         db.execute(f"DELETE FROM {self.table}")
 
 

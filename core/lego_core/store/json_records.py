@@ -166,7 +166,8 @@ def _wrong(where: str, expected: str, got: Any) -> ValueError:
 
 
 def shown(value: Any) -> str:
-    """A value of a file for an error that somebody may act on: one that could hold a sentence by its type only."""
+    """A value from a file, for an error that somebody may act on: one that could hold a sentence is shown only by
+    its type."""
     if isinstance(value, str):
         return repr(value) if WORD.fullmatch(value) else f"a text of {len(value)} characters"
     is_plain = value is None or isinstance(value, bool | int | float)

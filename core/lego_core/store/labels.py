@@ -43,7 +43,7 @@ class Label:
 
 
 def label_now(rollout: str, task: str, label: str, *, exclude: bool, note: str, who: str) -> Label:
-    """A label as it is said now; a note that is too long is cut."""
+    """A label given now; a note that is too long is cut."""
     return Label(
         rollout=rollout, task=task, label=label, exclude=exclude, note=note[:MAX_NOTE], who=who,
         time=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -51,7 +51,7 @@ def label_now(rollout: str, task: str, label: str, *, exclude: bool, note: str, 
 
 
 def add_label(run: Path, label: Label) -> None:
-    """Append a label. Raises InfrastructureError where it cannot be written."""
+    """Append a label. Raises InfrastructureError if it cannot be written."""
     line = json.dumps(asdict(label), ensure_ascii=True) + "\n"
     path = RunLayout(root=run).labels
     try:
@@ -68,7 +68,7 @@ def add_label(run: Path, label: Label) -> None:
 
 
 def read_labels(run: Path) -> list[Label]:
-    """Every label in order; lines that are none are passed over."""
+    """Every label in order; other lines are passed over."""
     try:
         lines = RunLayout(root=run).labels.read_bytes().splitlines()
     except OSError:
@@ -77,7 +77,7 @@ def read_labels(run: Path) -> list[Label]:
 
 
 def parse_label(line: bytes) -> Label | None:
-    """A line of the file; None where it is no label."""
+    """A line of the file; None if it is not a label."""
     try:
         value: Any = json.loads(line)
     except (ValueError, RecursionError):

@@ -29,7 +29,7 @@ FORMAT = 1
 
 
 class RunStatus(StrEnum):
-    """Derived, never stored: a held lock says running, else the last status event speaks."""
+    """Derived, never stored: a held lock means running, else the last status event decides."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -63,7 +63,7 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexEntry:
-    """One line of trajectories/index.jsonl: where a trajectory lies and what it came to."""
+    """One line of trajectories/index.jsonl: where a trajectory is stored and how it ended."""
 
     id: str
     file: str

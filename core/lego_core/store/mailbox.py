@@ -53,7 +53,7 @@ class Asked(StrEnum):
     SIGNAL = "signal"
     """The trainer's process was told to end at once, without waiting for a step boundary."""
     ENDED = "ended"
-    """Said by a supervisor: the trainer's process is gone."""
+    """Reported by a supervisor: the trainer's process is gone."""
 
 
 TO_TRAINER = frozenset({Asked.STOP, Asked.PAUSE, Asked.RESUME})
@@ -69,7 +69,7 @@ class Request:
     time: str
     """ISO 8601 in UTC, by the clock of the one who asked."""
     who: str
-    """`user@host`, and the client where one spoke for a person."""
+    """`user@host`, and the client if one spoke for a person."""
     via: str
     """`cli`, `mcp`, `tui`, `supervisor`."""
     why: str
@@ -88,7 +88,7 @@ def myself() -> str:
 def post(
     run_dir: Path, asked: Asked, *, who: str, via: str, why: str, fields: dict[str, Any] | None = None
 ) -> Request:
-    """Leave a request in a run's mailbox. Raises InfrastructureError where it cannot be written."""
+    """Leave a request in a run's mailbox. Raises InfrastructureError if it cannot be written."""
     now = datetime.now(UTC)
     request = Request(
         id=f"{now:%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(4)}",
@@ -125,7 +125,7 @@ class Mailbox:
         self._seen = {path.stem for path in _files(run_dir)}
 
     def new(self) -> tuple[Request, ...]:
-        """Requests to the trainer that nobody was told yet, oldest first. Never raises."""
+        """Requests to the trainer that were not returned before, oldest first. Never raises."""
         fresh = [path for path in _files(self._run_dir) if path.stem not in self._seen]
         self._seen.update(path.stem for path in fresh)
         return tuple(r for r in map(_read, fresh) if r is not None and r.asked in TO_TRAINER)

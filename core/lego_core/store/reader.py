@@ -28,7 +28,7 @@ from lego_harness.types import Trajectory
 T = TypeVar("T")
 SEGMENT_NAME = re.compile(r"\d{5}\.zst")
 MAX_TRAJECTORY_BYTES = 4 * 2**30
-"""Decompressed size beyond which a frame is taken for broken, not for a trajectory."""
+"""Decompressed size above which a frame is considered broken, not a trajectory."""
 
 
 class RunReader:
@@ -42,7 +42,7 @@ class RunReader:
         self._index = _Lines(self.layout.index, IndexEntry)
 
     def info(self) -> RunInfo:
-        """run.json. Raises UsageError where the folder is no run, InfrastructureError where it is broken."""
+        """run.json. Raises UsageError if the folder is not a run, InfrastructureError if it is broken."""
         path = self.layout.info
         try:
             info = decode(RunInfo, path.read_bytes())
@@ -59,7 +59,7 @@ class RunReader:
         return info
 
     def recipe(self) -> Recipe:
-        """The recipe that holds: the one the run was started with, and what resumes have changed of it since."""
+        """The recipe that holds: the one the run was started with, and what resumes have changed since."""
         started = (event.fields for event in self.events() if event.kind == "started")
         return parse_recipe(changed(self.info().recipe, started), source=str(self.layout.info))
 
@@ -85,7 +85,7 @@ class RunReader:
         return tuple(kept)
 
     def heldout(self) -> tuple[HeldoutRecord, ...]:
-        """By step; where an evaluation was done again the later record."""
+        """By step; if an evaluation was repeated, the later record."""
         by_step = {record.step: record for record in self._heldout.read()}
         return tuple(by_step[step] for step in sorted(by_step))
 
@@ -94,7 +94,7 @@ class RunReader:
         return tuple(self._events.read())
 
     def trajectory_index(self) -> tuple[IndexEntry, ...]:
-        """The stored trajectories in order of recording; last ones whose frame is not whole wait."""
+        """The stored trajectories in order of recording; last ones whose frame is incomplete wait."""
         index = self._index.read()
         whole = len(index)
         while whole and not self._is_whole(index[whole - 1], whole):
@@ -171,7 +171,7 @@ class _Lines(Generic[T]):
 
 
 def newest_run(runs_dir: Path) -> Path:
-    """The run created last. Raises UsageError when there is none; folders that are no run are passed over."""
+    """The run created last. Raises UsageError when there is none; folders that are not runs are passed over."""
     found: list[tuple[str, Path]] = []
     for path in runs_dir.glob("*/run.json"):
         try:

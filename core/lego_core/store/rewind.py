@@ -14,5 +14,5 @@ from collections.abc import Sequence
 
 
 def num_kept(steps: Sequence[int], step: int) -> int:
-    """How many of the rising `steps` stay, from the first, when a line of `step` follows them."""
+    """How many of the rising `steps`, counted from the first, stay when a line of `step` follows them."""
     return bisect_left(steps, step)

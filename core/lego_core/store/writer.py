@@ -87,8 +87,8 @@ class RunWriter:
 
     @classmethod
     def resume(cls, run_dir: Path, changes: Mapping[str, Any] | None = None) -> Self:
-        """Go on writing an existing run, with `changes` of its recipe as `changes.change` gives them; raises
-        UsageError when it is none or somebody writes it."""
+        """Go on writing an existing run, with `changes` of its recipe as given by `changes.change`; raises
+        UsageError if it is not a run or somebody is writing it."""
         RunReader(run_dir).info()
         layout = RunLayout(root=run_dir)
         lock = _acquire(layout)
@@ -179,7 +179,7 @@ class RunWriter:
         return self._segment
 
     def _cut_torn_tails(self, index: tuple[IndexEntry, ...]) -> None:
-        """Bring every file back to its last whole piece; a frame without its line is no piece."""
+        """Bring every file back to its last complete piece; a frame without its line does not count."""
         cuts = {file: _whole_lines(file.path) for file in (self._events, self._steps, self._heldout)}
         cuts[self._index] = _indexed_lines(self.layout.index, index)
         ends = [e.offset + e.length for e in index if e.file == self._segment.path.name]
@@ -218,7 +218,7 @@ def _acquire(layout: RunLayout) -> int:
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of what a run depends on, as far as it is installed."""
+    """Versions of Python and of the packages a run depends on, as far as they are installed."""
     found = {"python": platform.python_version()}
     for name in _NAMED_VERSIONS:
         try:

@@ -43,7 +43,7 @@ _COPIED = (".json", ".jinja", ".txt", ".model")
 
 
 class Writing:
-    """A checkpoint that is on its way to the disk, while its trainer may go on."""
+    """A checkpoint being written to disk while its trainer may go on."""
 
     def __init__(self, write: Callable[[], None]) -> None:
         self._failure: BaseException | None = None
@@ -72,9 +72,10 @@ def begin_checkpoint(
     model_dir: Path,
     ranks: Ranks = ALONE,
 ) -> Writing:
-    """Copy what `directory` is to hold and begin to write it. Of several ranks all take part: each writes its
-    part of the optimizer's state, the first one everything else. Raises CheckpointError when it exists, and by
-    `Writing.wait` when the disk refuses."""
+    """Copy what `directory` is to hold and begin to write it.
+
+    All ranks take part: each writes its part of the optimizer's state, the first one everything else. Raises
+    CheckpointError when it exists, and through `Writing.wait` when the disk refuses."""
     partial = directory.with_name(f"{PARTIAL}{directory.name}")
     if ranks.rank == 0:
         shutil.rmtree(partial, ignore_errors=True)
@@ -107,14 +108,14 @@ def begin_checkpoint(
 
 
 def _random_state() -> bytes:
-    """Whole, since torch does not say of a file that the disk refused it."""
+    """As bytes, because torch does not report that the disk refused a file."""
     file = io.BytesIO()
     torch.save({"rng": torch.get_rng_state()}, file)
     return file.getvalue()
 
 
 def _write_shards(entries: dict[str, Any], shards: FileSystemWriter, ranks: Ranks) -> None:
-    """Every rank's; returns on the first one when all are there."""
+    """Write every rank's shards; on the first rank, return when all are there."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*assuming the intent is to save in a single process")
         save(entries, storage_writer=shards, process_group=ranks.writers, no_dist=ranks.size == 1)
@@ -136,7 +137,7 @@ def _reason(error: BaseException) -> str:
 def load_checkpoint(
     directory: Path, model: Policy, optimizer: torch.optim.Optimizer, ranks: Ranks = ALONE
 ) -> dict[str, Any]:
-    """Restore model, optimizer and random state; the caller's state. Raises CheckpointError."""
+    """Restore model, optimizer and random state; returns the caller's state. Raises CheckpointError."""
     try:
         state = json.loads((directory / "state.json").read_text())
         shape = json.loads((directory / "shape.json").read_text())

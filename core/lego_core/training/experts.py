@@ -22,7 +22,7 @@ from lego_core.training.model import Policy
 
 
 def split_experts(model: Policy, group: Group) -> list[Any]:
-    """Keep this rank's experts of every sparse layer; those modules. Raises UsageError."""
+    """Keep only this rank's experts in every sparse layer; returns those modules. Raises UsageError."""
     modules = [layer.mlp.experts for layer in model.model.layers if hasattr(layer.mlp, "experts")]
     num_experts = modules[0].num_experts if modules else 0
     require_experts(num_experts, group.size)

@@ -55,8 +55,8 @@ def find_checkpoint(run: Path, step: int | None) -> Path:
 
 
 def export_checkpoint(checkpoint: Path, out: Path, *, card: str) -> None:
-    """Write the model folder `out`. Raises UsageError when it exists, InfrastructureError when the
-    checkpoint cannot be read or `out` not be written."""
+    """Write the model folder `out`. Raises UsageError when it exists, InfrastructureError when the checkpoint
+    cannot be read or `out` cannot be written."""
     if out.exists():
         raise UsageError(f"--out {out} exists already; choose a folder that does not")
     partial = out.with_name(f".{out.name}.partial")

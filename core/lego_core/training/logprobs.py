@@ -23,12 +23,12 @@ from lego_core.training.model import Policy
 from lego_core.training.token_mixing import DevicePath, positions
 
 LOGITS_PER_CHUNK = 2**25
-"""128 MiB in float32: 8,192 rows of a vocabulary of 4,096, 135 of Qwen3.5's 248,320."""
+"""Logits of one chunk, 128 MiB in float32: 8,192 rows of a vocabulary of 4,096, or 135 of Qwen3.5's 248,320."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenScores:
-    """Of the N trained tokens of a micro-batch, in its order."""
+    """For the N trained tokens of a micro-batch, in its order."""
 
     logp: Tensor
     """`[N]`, with gradient where one is recorded."""
@@ -42,7 +42,7 @@ class DeviceBatch:
 
     ids: Tensor
     paths: tuple[DevicePath, ...] | None
-    """Through the whole row, also where `ids` is a slice of it."""
+    """Paths through the whole row, even if `ids` is a slice of it."""
     positions: Tensor | None
     """`[1, T]`, None where samples are rows."""
     routes: Tensor | None
@@ -53,7 +53,7 @@ class DeviceBatch:
     rollout_logprobs: Tensor
     versions: Tensor
     is_counted: bool = True
-    """False for one that only keeps a rank busy while others work."""
+    """False for a micro-batch that only keeps a rank busy while others work."""
 
 
 def to_device(
@@ -64,8 +64,8 @@ def to_device(
     context: Group | None = None,
     is_counted: bool = True,
 ) -> DeviceBatch:
-    """Copy to `device`; numbers the loss sees take `dtype`. With `context` only this rank's slice of the
-    row, and the trained tokens that are predicted in it."""
+    """Copy to `device`; numbers that the loss sees get `dtype`. With `context`, only this rank's slice of the row
+    and the trained tokens that are predicted in it."""
     width = batch.ids.shape[1] // (context.size if context else 1)
     first = width * (context.rank if context else 0)
     row = slice(first, first + width)
@@ -125,7 +125,7 @@ def _score(head: Policy, states: Tensor, targets: Tensor, temperature: float) ->
 
 
 def _logits(head: Policy, states: Tensor, temperature: float) -> Tensor:
-    """At least float32. Divided only where that does something: a copy of them is what it costs."""
+    """At least float32. Divided by the temperature only if that changes anything, because it costs a copy."""
     precise = torch.promote_types(states.dtype, torch.float32)
     if states.dtype == precise:
         logits = head(states)

@@ -30,8 +30,8 @@ def step_metrics(
     coverage: float,
     seconds: float,
 ) -> TrainMetrics:
-    """Agreement, entropy and routing are of the first pass: the weights that start the step. `batches`
-    are this rank's; what is measured is of all ranks."""
+    """Agreement, entropy and routing come from the first pass, with the weights at the start of the step. `batches`
+    are this rank's; the result is that of all ranks."""
     trainer, rollout, entropy, lag, index = _tokens(batches, passes[0], ranks, version)
     fresh = lag == 0
     agreed = agreement(trainer[fresh], rollout[fresh]) if fresh.any() else None

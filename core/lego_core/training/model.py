@@ -40,11 +40,9 @@ MIXTRAL = ExpertNames(block=".block_sparse_moe", pieces={"gate_up_proj": ("w1", 
 def load_policy(
     model_dir: Path, *, dtype: torch.dtype, device: torch.device, experts: str = "grouped_mm"
 ) -> Policy:
-    """The checkpoint in `model_dir`, in evaluation mode: a policy has no dropout; raises UsageError.
-
-    `experts` is transformers' implementation: `grouped_mm` is 3–6 times faster than the others on
-    a CPU, `eager` also runs in float64.
-    """
+    """The checkpoint in `model_dir`, in evaluation mode, because a policy has no dropout; raises UsageError.
+    `experts` is the transformers implementation: `grouped_mm` is 3–6 times faster than the others on a CPU, `eager`
+    also runs in float64."""
     try:
         model: Policy = AutoModelForCausalLM.from_pretrained(
             model_dir, dtype=dtype, experts_implementation=experts
@@ -55,7 +53,7 @@ def load_policy(
 
 
 def own_tensors(model: Policy) -> dict[str, Tensor]:
-    """transformers' name → every weight once: a head that is the embedding is not there."""
+    """transformers' name → weight, every weight once: a head that is tied to the embedding is left out."""
     tied = bool(getattr(model.config, "tie_word_embeddings", False))
     return {name: t for name, t in model.state_dict().items() if not (tied and name == "lm_head.weight")}
 
@@ -81,7 +79,7 @@ def checkpoint_tensors(
 
 @torch.no_grad()
 def copy_tensors(targets: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Each into the one of its name; raises KeyError naming a missing or surplus one."""
+    """Copy each tensor into the one of its name; raises KeyError naming a missing or surplus one."""
     if different := sorted(targets.keys() ^ tensors.keys()):
         raise KeyError(f"{len(different)} tensors are on one side only, first {different[0]}")
     for name, target in targets.items():

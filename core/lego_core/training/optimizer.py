@@ -34,7 +34,8 @@ def make_optimizer(model: Policy, config: TrainConfig, ranks: Ranks) -> torch.op
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
-    """Of a 1-based step: linear from `learning_rate` to the share of it that is left at the last one."""
+    """The learning rate of a 1-based step: linear from `learning_rate` to the share of it that is left at the last
+    step."""
     done = (step - 1) / max(1, config.steps - 1)
     return config.learning_rate * (1 - done * (1 - config.learning_rate_left))
 

@@ -39,11 +39,11 @@ class Ranks:
     """Ranks that hold each layer's experts once."""
     all_mesh: DeviceMesh | None = None
     shard_mesh: DeviceMesh | None = None
-    """Over which a rank's own experts are sharded further."""
+    """The ranks over which a rank's own experts are sharded further."""
     expert_mesh: DeviceMesh | None = None
     """`experts × shards`: how all experts of a layer are split, first one and then the other."""
     writers: Any = None
-    """Process group on the CPU of all ranks, for what happens beside training."""
+    """Process group of all ranks on the CPU, for everything besides training."""
 
     @property
     def context_size(self) -> int:
@@ -59,14 +59,14 @@ class Ranks:
         return self.size // self.context_size
 
     def share(self, batches: Sequence[T]) -> list[tuple[T, bool]]:
-        """This rank's micro-batches and whether each is counted: all do equally many, since collectives
-        need every rank; the surplus ones repeat some and count for nothing."""
+        """This rank's micro-batches, and whether each is counted. All ranks do equally many, because collectives
+        need every rank; surplus ones are repetitions that do not count."""
         rounds = -(-len(batches) // self.data_size)
         turns = [i * self.data_size + self.data_rank for i in range(rounds)]
         return [(batches[i % len(batches)], i < len(batches)) for i in turns]
 
     def holders(self, name: str) -> Group | None:
-        """Ranks that hold the other parts of a weight which is split before it is sharded: an expert's."""
+        """Ranks that hold the other parts of a weight that is split before it is sharded, such as an expert's."""
         return self.experts if ".experts." in name else None
 
     def sum(self, values: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from lego_core.training.trainer_actor import TrainerActor
 from lego_harness.errors import LegoError
 
 DEATH_TOLD_S = 10.0
-"""How long after a failure Ray may still say that it was another rank's death."""
+"""How long after a failure Ray may still report that another rank's death caused it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,8 @@ class RayRanks:
 
 
 def make_ranks(size: int, options: dict[str, Any]) -> RayRanks:
-    """Actors on the running Ray, started with its `options`; where those do not say otherwise, of several each
-    has a GPU where there are any.
-    Raises UsageError where there are too few, for which Ray would wait."""
+    """Actors on the running Ray, started with its `options`. Unless those say otherwise, each of several ranks has
+    a GPU if there are any. Raises UsageError if there are too few, because Ray would wait for more."""
     num_gpus = int(ray.cluster_resources().get("GPU", 0)) if size > 1 else 0
     require_gpus(size, num_gpus)
     gpus = {"num_gpus": 1} if num_gpus else {}
@@ -58,11 +57,8 @@ def make_ranks(size: int, options: dict[str, Any]) -> RayRanks:
 
 
 async def _first(calls: Sequence[Awaitable[Any]]) -> Any:
-    """The first answer, once all have answered.
-
-    A death breaks the collectives of the other ranks, often before Ray tells of it: then it is the
-    reason, and their broken connections are not.
-    """
+    """The first answer, once all have answered. A death breaks the collectives of the other ranks, often before Ray
+    reports it; then the death is the reason to give, not their broken connections."""
     tasks = [asyncio.ensure_future(call) for call in calls]
     try:
         return (await asyncio.gather(*tasks))[0]
@@ -74,7 +70,7 @@ async def _first(calls: Sequence[Awaitable[Any]]) -> Any:
 
 
 async def _deaths(tasks: Sequence[asyncio.Future[Any]]) -> list[RayError]:
-    """What Ray itself says of ranks: anything but the error of a call."""
+    """What Ray itself reports about ranks: any error except that of a call."""
     done, _ = await asyncio.wait(tasks, timeout=DEATH_TOLD_S)
     errors = [task.exception() for task in done]
     return [e for e in errors if isinstance(e, RayError) and not isinstance(e, RayTaskError)]

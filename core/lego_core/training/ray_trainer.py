@@ -48,7 +48,7 @@ class RayTrainer:
         await self._answer(self.ranks.call("export", path), f"exporting weights to {path}")
 
     async def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
-        """Of what it holds now; meanwhile it may be asked for the next step."""
+        """Save its state as of now; meanwhile it may be asked for the next step."""
         for method, arguments in (("begin_checkpoint", (directory, state)), ("end_checkpoint", ())):
             await self._answer(self.ranks.call(method, *arguments), f"writing checkpoint {directory}")
 
@@ -92,7 +92,7 @@ async def _answer(call: Awaitable[T], what: str, timeout_s: float) -> T:
 
 
 def environment(num_threads: int) -> dict[str, str]:
-    """Variables that must stand before torch is imported."""
+    """Variables that must be set before torch is imported."""
     return {
         "OMP_NUM_THREADS": str(num_threads),
         # Waiting threads sleep: spinning ones made a step 7 times slower beside a busy neighbour.
@@ -112,8 +112,8 @@ async def start_trainer(
     num_gpus: float | None = None,
     place: Mapping[str, Any] = MappingProxyType({}),
 ) -> RayTrainer:
-    """Start an actor for each rank on the running Ray and wait until the model is loaded. `num_gpus` is each
-    rank's; None: as `make_ranks` says. `place` are options of Ray's that say where they go."""
+    """Start an actor for each rank on the running Ray and wait until the model is loaded. `num_gpus` is for each
+    rank; None means as `make_ranks` says. `place` holds Ray options that say where they go."""
     variables = {"env_vars": environment(spec.num_threads)}
     options: dict[str, Any] = {"num_cpus": num_cpus, "runtime_env": variables, **place}
     if num_gpus is not None:

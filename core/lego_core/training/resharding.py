@@ -32,7 +32,7 @@ def whole_weights(model: Policy, ranks: Ranks) -> dict[str, Tensor]:
 
 
 def optimizer_entries(model: Policy, optimizer: torch.optim.Optimizer, ranks: Ranks) -> dict[str, Tensor]:
-    """`NAME.KEY` → what the optimizer remembers of a parameter: of several ranks each has its part, which knows
+    """`NAME.KEY` → what the optimizer remembers about a parameter. Each of several ranks has its part, which knows
     its place in the whole. Shares memory with the optimizer."""
     return {
         f"{name}.{key}": _placed(name, value, ranks)
@@ -42,7 +42,7 @@ def optimizer_entries(model: Policy, optimizer: torch.optim.Optimizer, ranks: Ra
 
 
 def make_room(model: Policy, optimizer: torch.optim.Optimizer, stored: Collection[str]) -> None:
-    """In the optimizer for the `stored` entries, and for no others."""
+    """Make room in the optimizer for the `stored` entries, and for no others."""
     optimizer.state.clear()
     for name, parameter in model.named_parameters():
         if keys := [key for key in STATE if f"{name}.{key}" in stored]:
@@ -66,7 +66,7 @@ def load_weights(model: Policy, tensors: Mapping[str, Tensor], ranks: Ranks) -> 
 
 
 def _placed(name: str, part: Tensor, ranks: Ranks) -> Tensor:
-    """As part of all experts where it is one of some: those of a column of ranks."""
+    """As part of all experts, if it belongs to only some of them: those of a column of ranks."""
     if not ranks.holders(name) or not isinstance(part, DTensor):
         return part
     shape = torch.Size(_shape(name, part, ranks))

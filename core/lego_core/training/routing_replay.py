@@ -25,8 +25,8 @@ from lego_harness.errors import UsageError
 from lego_harness.types import Routes
 
 ROUTERS = ("Qwen3MoeTopKRouter", "Qwen3_5MoeTopKRouter", "MixtralTopKRouter")
-"""transformers' routers that take a softmax over all experts and then the k largest. By name: importing
-a model family costs seconds. Qwen3.5's layers are hybrid, but every one of them has experts."""
+"""transformers' routers that take a softmax over all experts and then the k largest. By name, because importing a
+model family takes seconds. Qwen3.5's layers are hybrid, but every one of them has experts."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class RouterAgreement:
 
 
 class ReplayRouter(nn.Module):
-    """Takes the place of a layer's router by `install_replay`; reads what that router holds."""
+    """Replaces a layer's router (see `install_replay`) and uses that router's parameters."""
 
     weight: Tensor
     """`[E, H]`"""
@@ -69,7 +69,7 @@ class ReplayRouter(nn.Module):
 
 
 def _is_recomputing() -> bool:
-    """Within backward: activation checkpointing runs the forward pass again, which is no new row."""
+    """Within backward, activation checkpointing runs the forward pass again; that is not a new row."""
     return torch._C._current_graph_task_id() != -1
 
 
@@ -158,7 +158,7 @@ def _fault(routes: Routes, num_experts: int) -> str:
 
 
 def coverage(samples: Sequence[Sample], layers: Sequence[int]) -> float:
-    """Share of rows that should be replayed (every position but each sample's last) and are."""
+    """Share of the rows that should be replayed (all but each sample's last position) and are."""
     wanted = sum(len(s.ids) - 1 for s in samples) * len(layers)
     present = sum(int((s.routes[:-1, list(layers), 0] >= 0).sum()) for s in samples if s.routes is not None)
     return present / wanted if wanted else 0.0

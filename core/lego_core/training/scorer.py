@@ -66,11 +66,8 @@ def load_scorer(
     checkpointed: bool = False,
     ranks: Ranks = ALONE,
 ) -> Scorer:
-    """The checkpoint in `model_dir`; raises UsageError when it cannot be loaded or replayed.
-
-    `packed`: its batches come as paths. `checkpointed`: a layer's activations are computed again in
-    backward, so that only its input is kept.
-    """
+    """The checkpoint in `model_dir`; raises UsageError when it cannot be loaded or replayed. `packed`: its batches
+    come as paths. `checkpointed`: a layer's activations are recomputed in backward, so that only its input is kept."""
     # Sharding moves each rank's part by itself: the whole, in fp32, need not fit one GPU.
     first = device if ranks.size == 1 else torch.device("cpu")
     model = load_policy(model_dir, dtype=dtype, device=first, experts=experts)

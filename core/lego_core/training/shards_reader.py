@@ -31,7 +31,7 @@ _ALLOWED = {
 
 
 class ShardsReader(FileSystemReader):
-    """Raises pickle.UnpicklingError where the table names anything else."""
+    """Raises pickle.UnpicklingError if the table names anything else."""
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> metadata.Metadata:
         """As torch's, without its trust."""

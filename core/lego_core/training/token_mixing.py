@@ -49,11 +49,8 @@ class Mixing:
 
 
 def install_paths(model: Policy, group: Group | None = None) -> Mixing:
-    """Let every token mixer follow the returned `Mixing`. Raises UsageError where the ranks of `group`
-    cannot share the heads.
-
-    An attention that transformers does not know gets no mask from it.
-    """
+    """Let every token mixer follow the returned `Mixing`. Raises UsageError if the ranks of `group` cannot share
+    the heads. transformers makes no mask for an attention it does not know."""
     if group is not None:
         require_heads(model.config.num_attention_heads, model.config.num_key_value_heads, group.size)
     mixing = Mixing(group=group)

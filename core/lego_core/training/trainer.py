@@ -45,12 +45,12 @@ from lego_core.weight_files import ChangesWriter, write_weights
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainerSpec:
-    """What to train and how; plain values, so that it travels."""
+    """What to train and how; plain values, so that it can be sent to another process."""
 
     model_dir: Path
     config: TrainConfig
     temperature: float
-    """The sampler's, or the recomputed log-probabilities are of another distribution."""
+    """The sampler's; otherwise the recomputed log-probabilities belong to another distribution."""
     num_threads: int = 1
     seed: int = 0
     dtype: str = "float32"
@@ -58,16 +58,16 @@ class TrainerSpec:
     max_tokens: int = 170_000
     """The most a rollout may sample: Dr. GRPO divides by it."""
     changes_in: str | None = None
-    """The engines' type, where each export but the first is to hold what changed in it; None: all weights as they
-    are, each time."""
+    """The engines' dtype, if each export but the first is to hold only what changed in it; None: all weights as
+    they are, each time."""
 
 
 class Trainer:
     """Policy, frozen reference, optimizer."""
 
     def __init__(self, spec: TrainerSpec, ranks: Ranks = ALONE) -> None:
-        """Load the model; raises UsageError when it cannot be. Of several ranks every one makes a
-        trainer, calls each method with the same arguments and gets the same answer."""
+        """Load the model; raises UsageError when it cannot be loaded. Every rank makes a trainer, calls each method
+        with the same arguments and gets the same answer."""
         torch.set_num_threads(spec.num_threads)
         torch.manual_seed(spec.seed)
         self._spec, self._config, self._ranks = spec, spec.config, ranks
@@ -97,9 +97,9 @@ class Trainer:
         )
 
     def train_step(self, samples: Sequence[Sample], step: int = 1) -> TrainMetrics:
-        """`updates_per_batch` optimizer updates on one batch; raises TrainingError. `step`, 1-based,
-        is the run's: the learning rate follows from it alone, so that a resumed run has the same,
-        and the weights that start it are policy version `step` − 1."""
+        """`updates_per_batch` optimizer updates on one batch; raises TrainingError. `step`, 1-based, is the run's:
+        it alone determines the learning rate, so that a resumed run has the same, and the weights at its start are
+        policy version `step` − 1."""
         started = time.monotonic()
         self._check(samples)
         set_learning_rate(self._optimizer, learning_rate(self._config, step))
@@ -211,5 +211,5 @@ class Trainer:
         self.begin_checkpoint(directory, state).wait()
 
     def load_checkpoint(self, directory: Path) -> dict[str, Any]:
-        """Continue from a checkpoint; its `state`. The reference stays the model's own weights."""
+        """Continue from a checkpoint; returns its `state`. The reference stays the model's own weights."""
         return load_checkpoint(directory, self._model, self._optimizer, self._ranks)

@@ -32,13 +32,13 @@ class TrainerActor:
     _store: TCPStore
 
     def offer_store(self) -> Address:
-        """Open what the ranks meet at, on this node and a free port; of the first rank."""
+        """Open the store at which the ranks meet, on this node and a free port; called on the first rank."""
         host = ray.util.get_node_ip_address()
         self._store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
         return host, self._store.port
 
     def start(self, spec: TrainerSpec, rank: int, store: Address | None) -> int:
-        """Load the model, or this rank's part of it when all have met at `store`; the process id."""
+        """Load the model, or this rank's part of it when all have met at `store`; returns the process id."""
         self._trainer = Trainer(spec, ALONE if store is None else self._join(spec, rank, store))
         return os.getpid()
 
@@ -61,7 +61,7 @@ class TrainerActor:
 
     @ray.method(concurrency_group="disk")
     def end_checkpoint(self) -> None:
-        """Wait for the one that was begun last, beside everything else."""
+        """Wait for the checkpoint that was begun last, while everything else goes on."""
         self._writing.wait()
 
     def load_checkpoint(self, directory: Path) -> dict[str, Any]:

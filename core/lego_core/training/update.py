@@ -24,12 +24,12 @@ from lego_core.training.scorer import Scorer
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
-    """Of the whole batch, known before the loss is; lists are by micro-batch."""
+    """Facts of the whole batch that are known before the loss; lists are by micro-batch."""
 
     counts: Tensor
     """`[R]` trained tokens."""
     old: list[Tensor] | None
-    """`[N]` denominators of the ratio; None when they are what this very pass computes: ratio 1."""
+    """`[N]` denominators of the ratio; None if this pass itself computes them, so that the ratio is 1."""
     rollout_ratio: Tensor | None
     """`[R]` mean log-ratio, for an objective over the rollout."""
     reference: list[Tensor] | None
@@ -57,8 +57,8 @@ def gradients(
     ranks: Ranks,
     router: RouterAgreement | None = None,
 ) -> Pass:
-    """Add the gradients of the batch's loss to the model's; `router` collects agreement. `batches` are
-    this rank's, sums are over all ranks."""
+    """Add the gradients of the batch's loss to the model's; `router` collects agreement. `batches` are this rank's,
+    sums are over all ranks."""
     scores: list[TokenScores] = []
     losses: list[PolicyLoss] = []
     weights: list[Tensor] = []

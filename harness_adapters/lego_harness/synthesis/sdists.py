@@ -26,7 +26,7 @@ from lego_harness.text import one_line
 
 MAX_BYTES = 4 * 2**20
 MAX_FILES = 600
-"""Size limit of an unpacked project: every grading writes it again."""
+"""Limits of an unpacked project: every grading writes it again."""
 _MAX_ARCHIVE = 16 * 2**20
 _MAX_LIST = 64 * 2**20
 _WAIT_S = 60.0
