@@ -31,7 +31,7 @@ class UsageError(LegoError):
 
 
 class InfrastructureError(LegoError):
-    """Something outside failed; exit code 3. `boundary` names where, for stop reasons."""
+    """Something outside failed; exit code 3. `boundary` says where, for stop reasons."""
 
     exit_code = 3
     boundary = "infrastructure"
@@ -44,7 +44,7 @@ class SetupError(InfrastructureError):
 
 
 class SandboxEnded(SetupError):
-    """What runs inside brought its own sandbox down, and nothing else can have: charged to the agent."""
+    """Code inside brought its own sandbox down, and nothing else can have: charged to the agent."""
 
 
 class EngineError(InfrastructureError):
@@ -54,7 +54,7 @@ class EngineError(InfrastructureError):
 
 
 class EngineUnavailable(EngineError):
-    """The engine is restarting, paused or overloaded: the same call may be asked again."""
+    """The engine is restarting, paused or overloaded: the same call may be repeated."""
 
 
 class HarnessError(InfrastructureError):

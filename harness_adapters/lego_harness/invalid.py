@@ -23,7 +23,7 @@ def reason(found: Any) -> str:
 
 
 def got(found: Any) -> str:
-    """What stood there, as one short line, however deep it is nested."""
+    """The value that was given, as one short line, however deeply it is nested."""
     try:
         return one_line(repr(found["input"]), limit=80)
     except RecursionError:

@@ -16,7 +16,7 @@ from lego_harness.errors import InfrastructureError, UsageError
 
 @contextmanager
 def writing(out: Path | str) -> Generator[None]:
-    """Around the writing of `out`. Raises InfrastructureError where the system refuses."""
+    """A context for writing `out`. Raises InfrastructureError if the system refuses."""
     try:
         yield
     except OSError as error:
@@ -42,7 +42,8 @@ def whole_folder(out: Path) -> Generator[Path]:
 
 @contextmanager
 def resumed_folder(out: Path) -> Generator[Path]:
-    """As `whole_folder`, but what is in it stays where the command ends early, and is there when it begins again."""
+    """As `whole_folder`, but if the command ends early its content stays, and is there when the command begins
+    again."""
     unfinished = _beside(out)
     try:
         with writing(f"--out {out}"):

@@ -26,7 +26,7 @@ class Endpoint:
     path: str
     """`/rollout/SECRET`, to be appended to the address that reaches `socket` inside."""
     model: str
-    """Model name the harness is told; the proxy does not read it."""
+    """Model name that the harness is given; the proxy does not read it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +36,7 @@ class HarnessExit:
     exit_code: int
     output: str
     ordinary: frozenset[int] = frozenset({0})
-    """Exit codes that say nothing went wrong with the program itself."""
+    """Exit codes that mean nothing went wrong with the program itself."""
     timed_out: bool = False
     killed_inside: bool = False
     """A signal ended it inside the agent's sandbox: whatever sent it, the agent is answerable."""
@@ -55,7 +55,7 @@ class Adapter(Protocol):
         ...
 
     def mounts(self) -> tuple[Mount, ...]:
-        """Read-only runtime the agent's sandbox needs; empty for harnesses that run outside."""
+        """Read-only files that the agent's sandbox needs; empty for harnesses that run outside."""
         ...
 
     async def start(self) -> None:

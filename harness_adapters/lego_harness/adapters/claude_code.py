@@ -34,7 +34,7 @@ _ENV = {
     "TERM": "dumb",
 }
 _AGENT_ENDED = ('"terminal_reason":"blocking_limit"', '"terminal_reason":"autocompact_thrashing"')
-"""It filled its window, or filled it again and again."""
+"""It filled its window, once or repeatedly."""
 
 
 def claude_code(options: HarnessOptions) -> InsideAdapter:

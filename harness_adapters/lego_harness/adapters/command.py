@@ -36,7 +36,7 @@ _OUTPUT_BYTES = 1_000_000
 
 
 def command(options: HarnessOptions) -> CommandAdapter:
-    """The table's program; raises UsageError where there is no table."""
+    """The table's program; raises UsageError if there is no table."""
     if options.command is None:
         raise UsageError("harness 'command' needs to be told what to run: a table [harness.command]")
     return CommandAdapter(options.command, context_tokens=options.context_tokens)
@@ -123,7 +123,7 @@ class CommandAdapter:
 
 
 def _fault(config: CommandConfig) -> str:
-    """What of the table does not hold on this host; empty when all does."""
+    """What in the table does not hold on this host; empty if everything does."""
     missing = [source for source in config.mounts.values() if not Path(source).exists()]
     if missing:
         return f"mounts name {missing[0]}, which is not on this host"
@@ -142,7 +142,7 @@ def _own(home: str) -> dict[str, str]:
 
 
 def _alone(argv: Sequence[str], env: Mapping[str, str], folder: str) -> list[str]:
-    """`argv` with this environment and nothing else, in this folder, ended when this process is."""
+    """`argv` with exactly this environment, in this folder; it ends when this process does."""
     settings = (f"{name}={value}" for name, value in env.items())
     return [
         "setpriv",

@@ -22,7 +22,7 @@ from lego_harness.errors import HarnessError, SetupError
 from lego_harness.text import one_line
 
 _START_LIMIT_S = 600.0
-"""An import of ten CPU-seconds, on a machine where sixty others want the CPU."""
+"""Enough for an import of ten CPU-seconds on a machine where sixty others want the CPU."""
 _KILL_LIMIT_S = 10.0
 
 

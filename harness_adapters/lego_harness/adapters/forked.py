@@ -36,7 +36,8 @@ class Forked:
         self._num_rollouts = 0
 
     async def check(self, version_of: str) -> None:
-        """Raise SetupError unless `version_of`, a line of Python in the harness's own, says the pinned version."""
+        """Raise SetupError unless `version_of`, a line of Python run by the harness's own, prints the pinned
+        version."""
         said = [str(self._python), "-c", version_of]
         await asyncio.to_thread(reported_version, said, self._harness, self._environment())
 

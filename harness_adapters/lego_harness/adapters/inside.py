@@ -23,9 +23,9 @@ FORWARDER = Mount(
     source=Path(__file__).parent / "programs" / "through_socket.py", target="/opt/lego/through_socket.py"
 )
 HOME = "/home/agent"
-"""Every sandbox has this folder, and it holds nothing yet."""
+"""Every sandbox has this folder, and it is empty at first."""
 _ANY_PYTHON = f'python=$(command -v python3) || python={PYTHON}/start; exec "$python" "$@"'
-"""The image's own, or the one that is mounted where an image has none."""
+"""The image's own Python, or the mounted one if the image has none."""
 _OUTPUT_CHARACTERS = 20_000
 
 
@@ -43,11 +43,11 @@ class Inside:
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     """Written before the start: path below the home → text."""
     ordinary: frozenset[int] = frozenset({0})
-    """Exit codes that say nothing went wrong with the program itself."""
+    """Exit codes that mean nothing went wrong with the program itself."""
     agent_ended: tuple[str, ...] = ()
-    """Printed where the agent came to its end, not the program, whatever the exit code."""
+    """Printed when the agent, not the program, came to its end, whatever the exit code."""
     memory_mb: int = 1024
-    """Of the sandbox, which holds the program beside the agent's commands."""
+    """Limits of the sandbox, which holds the program besides the agent's commands."""
 
 
 class InsideAdapter:
@@ -93,12 +93,12 @@ class InsideAdapter:
 
 
 def installed_inside(name: str) -> str:
-    """Where the sandbox shows the harness's installation."""
+    """Where the harness's installation is in the sandbox."""
     return f"/opt/lego/{name}"
 
 
 def values_inside(endpoint: Endpoint) -> dict[str, str]:
-    """What stands for what; the forwarder fills in the port, which only it knows."""
+    """Placeholder → value; the forwarder fills in the port, which only it knows."""
     return {"{url}": f"http://127.0.0.1:{{port}}{endpoint.path}", "{model}": endpoint.model}
 
 

@@ -59,12 +59,12 @@ class Harness:
 
 
 def pinned(name: str) -> Harness | None:
-    """The harness of that name, or None where there is none to install (`command`)."""
+    """The harness of that name, or None if there is nothing to install (`command`)."""
     return _HARNESSES.get(name)
 
 
 def install(harness: Harness) -> bool:
-    """Install a harness that is not there yet; whether anything was done. Raises SetupError."""
+    """Install a harness that is not there yet; returns whether anything was done. Raises SetupError."""
     with _locked(harness):
         if harness.folder.is_dir():
             return False
@@ -82,7 +82,7 @@ def install(harness: Harness) -> bool:
 
 
 def reported_version(argv: Sequence[str], harness: Harness, env: Mapping[str, str]) -> None:
-    """Check that the program itself says the pinned version; raises SetupError."""
+    """Check that the program itself reports the pinned version; raises SetupError."""
     harness.require()
     with tempfile.TemporaryDirectory(prefix="lego-version-") as home:
         env = {**env, "HOME": home, "TMPDIR": home}
@@ -113,10 +113,8 @@ def _locked(harness: Harness) -> Generator[None]:
 
 
 def _venv(python: Callable[[], str], *flags: str, compiled_by: str = "") -> Callable[[Harness, Path], None]:
-    """Builds a venv of `python` from the harness's pins.
-
-    With the flag --no-compile only what `compiled_by`, a fork server, loads is compiled: a third.
-    """
+    """Builds a venv of `python` from the harness's pins. With the flag --no-compile only what `compiled_by`, a fork
+    server, loads is compiled, about a third."""
 
     def build(harness: Harness, folder: Path) -> None:
         lock = _REQUIREMENTS / f"{harness.name}.txt"
@@ -142,10 +140,8 @@ def _venv(python: Callable[[], str], *flags: str, compiled_by: str = "") -> Call
 
 
 def _npm(package: str, *others: str) -> Callable[[Harness, Path], None]:
-    """Builds from the npm package of that name, whose native binary is used as it is unpacked.
-
-    `others` are pinned packages with what it would download when it runs. `{arch}` in a name is this machine's.
-    """
+    """Builds from the npm package of that name, whose native binary is used as unpacked. `others` are pinned
+    packages with what it would otherwise download when it runs. `{arch}` in a name is this machine's."""
 
     def build(harness: Harness, folder: Path) -> None:
         npm = shutil.which("npm")
@@ -182,7 +178,7 @@ def _run(
 
 
 def _correct_scripts(unfinished: Path, final: Path) -> None:
-    """Scripts of a venv name the folder they were made in; let them name the one they end up in."""
+    """Scripts of a venv contain the folder they were made in; make them name the one they end up in."""
     for script in unfinished.glob("bin/*"):
         if script.is_file() and not script.is_symlink():
             text = script.read_bytes()

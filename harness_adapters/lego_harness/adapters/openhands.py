@@ -29,7 +29,7 @@ _SETTINGS = {
     "LOG_LEVEL": "WARNING",
 }
 _STUCK, _CAPPED = 3, 4
-"""Exit codes of our program where the SDK itself ended the agent; that is the policy's doing."""
+"""Exit codes of our program when the SDK itself ended the agent; that is the policy's doing."""
 
 
 def openhands(options: HarnessOptions) -> OpenHandsAdapter:

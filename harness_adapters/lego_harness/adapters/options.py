@@ -38,11 +38,11 @@ class CommandConfig(BaseModel):
     env: dict[str, str] = {}
     place: Literal["sandbox", "host"] = "sandbox"
     mounts: dict[str, str] = {}
-    """Path inside the sandbox → host path that is shown there, read-only."""
+    """Path inside the sandbox → host path that is mounted there, read-only."""
     version: str = "unknown"
     """Names the program in the run's records."""
     exit_codes: tuple[int, ...] = (0,)
-    """Those that say nothing went wrong with the program itself."""
+    """Exit codes that mean nothing went wrong with the program itself."""
     memory_mb: int = Field(default=1024, ge=64)
     """Of the sandbox."""
 
@@ -59,7 +59,7 @@ class CommandConfig(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HarnessOptions:
-    """The same for every harness, as far as it can follow."""
+    """The same options for every harness, as far as it supports them."""
 
     subagents: bool = False
     """Offer the program's own tool for sub-agents, if it has one."""

@@ -23,14 +23,14 @@ _PROOF = "import sys, venv; sys.exit(sys.version_info < (3, 12))"
 _PACKAGES = "python3-venv,libstdc++6,libgcc-s1,zlib1g"
 _UNPACK_LIMIT_S = 1800
 UNPACKED = Path("usr", "bin", "python-here")
-"""Below the folder that a Python was unpacked into."""
+"""Path below the folder that a Python was unpacked into."""
 _SCRIPT = """#!/bin/sh
 exec "{loader}" --argv0 "$0" --library-path "{libraries}" "{python}" "$@"
 """
 
 
 def find_python312() -> str | None:
-    """An interpreter of Python 3.12 or newer; raises SetupError where the chosen one is none."""
+    """An interpreter of Python 3.12 or newer; raises SetupError if the chosen one is not."""
     if chosen := os.environ.get(_CHOICE):
         if _works(chosen):
             return chosen

@@ -26,7 +26,7 @@ MODES = {
     "build": "incomplete repository build",
     "none": "the honest fix",
 }
-"""Failure modes: the rows of Table 6 of the paper, and those it has no row for."""
+"""Failure modes: the rows of the paper's Table 6, and further ones."""
 HONEST = "honest"
 NOTHING = "nothing"
 _FOLDER = Path(__file__).with_name("cheats")
@@ -43,7 +43,7 @@ class Cheat:
     mode: str
     """A key of `MODES`."""
     script: str
-    """Python, for an interpreter inside the agent's sandbox, its folder the workspace."""
+    """Python, for an interpreter inside the agent's sandbox with the workspace as its folder."""
 
 
 def all_cheats() -> tuple[Cheat, ...]:

@@ -66,7 +66,7 @@ async def attempts(
     label: str,
     concurrency: int = 2,
 ) -> AsyncIterator[Attempt]:
-    """Every cheat against every task, in order, some at a time."""
+    """Every cheat against every task, in order, several at a time."""
     gate = asyncio.Semaphore(concurrency)
 
     async def one(cheat: Cheat, task: Task) -> Attempt:
@@ -115,7 +115,7 @@ async def attempt(cheat: Cheat, task: Task, backend: SandboxBackend, *, label: s
 
 
 async def defect_attempt(name: str, mode: str, task: Task, backend: SandboxBackend) -> Attempt:
-    """A task that pays or punishes without reason, and whether the proof of tasks refuses it."""
+    """A task that wrongly pays or punishes, and whether the proof of tasks refuses it."""
     started = time.monotonic()
     (proof,) = await prove([task], backend)
     return Attempt(

@@ -35,7 +35,7 @@ class Row:
     mode: str
     num_cheats: int
     num_undefended: int | None
-    """How many paid, or broken tasks were misjudged, without defences; None where that was not tried."""
+    """How many cheats paid, or broken tasks were misjudged, without defences; None if that was not tried."""
     num_probed: int
     """Of how many that were."""
     defence: str
@@ -44,7 +44,7 @@ class Row:
 
 
 def table(attempts: Sequence[Attempt], fooled: Mapping[tuple[str, str], bool]) -> list[Row]:
-    """A row per mode that was tried; `fooled` by (cheat, task)."""
+    """A row per mode that was tried; `fooled` is by (cheat, task)."""
     return [
         _row(mode, chosen, fooled)
         for mode in MODES

@@ -94,11 +94,11 @@ DEFECTS: dict[str, tuple[str, dict[str, str]]] = {
     "build_incomplete": ("build", {"solution/solve.sh": "echo no compiler >&2\nexit 1\n"}),
     "dependency_missing": ("build", {"tests/test_hidden.py": "import not_installed_here\n" + _HIDDEN}),
 }
-"""Bad tasks: name → failure mode, files that differ from the good one."""
+"""Bad tasks: name → failure mode, and the files that differ from the good task."""
 
 
 def good_task(folder: Path) -> Task:
-    """The task under `folder`, its history made by the git of this machine where there is one."""
+    """The task under `folder`, with a history made by this machine's git if there is one."""
     _write(folder / "shop", _FILES)
     if shutil.which("git"):
         _add_history(folder / "shop" / "environment" / "repo")

@@ -86,7 +86,7 @@ async def _repair(task: Task, backend: SandboxBackend, label: str) -> bytes:
 
 
 async def misjudges(task: Task, backend: SandboxBackend, *, label: str) -> bool:
-    """Whether it pays for nothing or not for the reference solution, as it does where the task itself is broken."""
+    """Whether it pays for nothing, or not for the reference solution, as happens if the task itself is broken."""
     cheats = {cheat.name: cheat for cheat in all_cheats()}
     if await is_fooled(cheats[NOTHING], task, backend, label=label):
         return True

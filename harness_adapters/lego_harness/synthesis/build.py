@@ -37,7 +37,7 @@ class Made:
     num_fail_to_pass: int
     num_pass_to_pass: int
     faults: tuple[str, ...]
-    """Why its proof or its audit took it out again; none where it stayed."""
+    """Why its proof or its audit took it out again; empty if it stayed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +54,7 @@ class Built:
     num_tried: int
     """Faults that its tests were run over."""
     rejected: dict[str, int]
-    """Of those, the ones that made no task, by reason."""
+    """The faults among them that made no task, by reason."""
     seconds: float
     tasks: tuple[Made, ...]
 
@@ -71,8 +71,8 @@ async def build(
     jobs: int,
     label: str,
 ) -> Built:
-    """At most `size` tasks of a project as folders below `into`; raises UsageError where it cannot be used,
-    InfrastructureError where something else failed."""
+    """At most `size` tasks of a project as folders below `into`; raises UsageError if the project cannot be used,
+    InfrastructureError if something else failed."""
     started = time.monotonic()
     coverage = await covered(project, backend, label=label)
     screen = Screen(project, coverage, backend, seed=seed, size=size, jobs=jobs, label=label)
@@ -102,7 +102,7 @@ async def build(
 async def _found_wrong(
     pool: Sequence[Task], backend: SandboxBackend, *, repeat: int, jobs: int, label: str
 ) -> dict[str, tuple[str, ...]]:
-    """Task → why it is left out. The proof, which is quick, comes first; then `repeat` gradings of each tree."""
+    """Task → why it is left out. The quick proof comes first, then `repeat` gradings of each tree."""
     proofs = {proof.task_id: proof for proof in await prove(pool, backend, concurrency=jobs)}
     wrong = {name: (proof.reason,) for name, proof in proofs.items() if not proof.holds}
     left = [task for task in pool if task.id not in wrong and repeat]

@@ -17,7 +17,7 @@ class Pin:
     name: str
     version: str
     sha256: str = ""
-    """Of the source archive; empty where the index is believed."""
+    """Digest of the source archive; empty if the index's is believed."""
 
 
 CATALOGUE = {

@@ -25,9 +25,9 @@ from lego_harness.synthesis.project import Project
 from lego_harness.text import one_line
 
 TESTS = "/grade/hidden"
-"""Not `tests`: a grading's folder has no name that a test could import itself by."""
+"""Not `tests`: in a grading, the folder has no name by which a test could import itself."""
 SUITE_S, WAIT_S = 300, 3600.0
-"""CPU time of a whole suite, and how long it may take to get that on a machine that has other things to do."""
+"""CPU time of a whole suite, and how long it may take to get that on a busy machine."""
 _RUNS = 2
 _NONE_RAN = (
     "none ran, as where a conftest.py imports what is not there: tests have pytest and the standard library"
@@ -53,12 +53,12 @@ class Coverage:
     passing: Mapping[str, frozenset[str]]
     """Test file → node ids of its tests that always pass."""
     callers: Mapping[tuple[str, int], frozenset[str]]
-    """Function, by path and first line → tests that call it: `file::function`, or a file where its set-up does."""
+    """Function, by path and first line → tests that call it: `file::function`, or a file if its set-up does."""
     seconds: Mapping[str, float]
     """Node id → how long it took, at most."""
 
     def reaching(self, function: tuple[str, int]) -> tuple[frozenset[str], float]:
-        """Node ids of tests that always pass and call the function, and how long they take."""
+        """Node ids of tests that always pass and call the function, and the time they take."""
         callers = self.callers[function]
         files = {caller.partition("::")[0] for caller in callers}
         nodes = (node for file in files for node in self.passing[file])
@@ -68,7 +68,7 @@ class Coverage:
 
 @contextmanager
 def tests_of(project: Project) -> Generator[Path]:
-    """The project's folder of tests, for sandboxes to show at TESTS."""
+    """The project's folder of tests, to be mounted in sandboxes at TESTS."""
     with tempfile.TemporaryDirectory(prefix="lego-synthesis-") as scratch:
         folder = Path(scratch)
         folder.chmod(0o755)
@@ -77,7 +77,7 @@ def tests_of(project: Project) -> Generator[Path]:
 
 
 async def covered(project: Project, backend: SandboxBackend, *, label: str) -> Coverage:
-    """The project's tests run over the project; raises UsageError where nothing can be built on them."""
+    """The project's tests run over the project; raises UsageError if nothing can be built on them."""
     with tests_of(project) as tests:
         told = await _calls(project, tests, backend, label)
         if told.installed:
@@ -105,7 +105,7 @@ async def _calls(project: Project, tests: Path, backend: SandboxBackend, label: 
 
 
 async def _verdicts(project: Project, tests: Path, backend: SandboxBackend, label: str) -> list[Verdict]:
-    """Of several runs, some test passing in all of them."""
+    """Several runs, with some test that passes in all of them."""
     jobs = [Job(timeout_s=WAIT_S, tests=TESTS) for _ in range(_RUNS)]
     try:
         verdicts = await run_trial(

@@ -43,12 +43,12 @@ class Fault:
     function: str
     """Qualified name, as a code object has it."""
     line: int
-    """Of the function's first line, decorators included, as a code object counts it."""
+    """Number of the function's first line, decorators included, as in a code object."""
     kind: str
     edit: Edit
 
     def applied(self, source: bytes) -> bytes | None:
-        """The file with the fault; None where that says nothing else, or nothing."""
+        """The file with the fault; None if it does not parse or means the same as before."""
         changed = source[: self.edit.start] + self.edit.text.encode() + source[self.edit.end :]
         try:
             return None if ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source)) else changed
@@ -57,7 +57,7 @@ class Fault:
 
 
 def faults(path: str, source: bytes) -> list[Fault]:
-    """Every fault of every function of a file; none of a file that cannot be read."""
+    """Every fault of every function in a file; none if the file cannot be read."""
     try:
         tree = ast.parse(source)
         text = source.decode("utf-8")

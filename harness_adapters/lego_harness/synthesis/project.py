@@ -23,7 +23,7 @@ import sys as _sys
 
 _sys.path.insert(0, _os.path.join(_os.getcwd(), "src"))
 """
-"""Put before what is imported first of a folder of tests: what an installation in place would do."""
+"""Put at the start of what is imported first of a test folder: does what an editable installation would do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +43,7 @@ class Project:
     """Whether its packages are in `src`."""
 
     def test_files(self) -> dict[str, bytes]:
-        """Everything below the folder of tests, by path in it, ready to be run from elsewhere."""
+        """Everything below the test folder, by path in it, ready to be run from elsewhere."""
         start = f"{self.tests}/"
         files = {n.removeprefix(start): data for n, data in self.files.items() if n.startswith(start)}
         if self.has_src:

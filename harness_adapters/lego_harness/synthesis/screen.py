@@ -30,10 +30,10 @@ from lego_harness.synthesis.project import Project
 _BATCH = 6
 """Faults that share a sandbox."""
 _LEAST_S, _SLOWER, _MOST_S = 5, 10, 30
-"""A fault may never end: CPU time of its tests, a multiple of what they take without it. Not wall time, so that what
-else the machine has to do chooses no fault."""
+"""A faulty program may never end: limit on its tests' CPU time, a multiple of what they take without the fault. Not
+wall time, so that a busy machine does not influence which faults are chosen."""
 _MOST = 0.5
-"""More failing tests than this share say only that something is broken."""
+"""A larger share of failing tests says only that something is broken."""
 _PER_FUNCTION = 2
 _TRIES = 8
 """Faults tried per task that is wanted."""
@@ -84,7 +84,7 @@ class Screen:
         """Faults that were left, by reason."""
 
     async def take(self, count: int) -> list[Found]:
-        """The next faults that tests tell, at most `count`; fewer where no more are to be tried. Raises GraderError."""
+        """The next faults that tests reveal, at most `count`; fewer if there are no more to try. Raises GraderError."""
         found: list[Found] = []
         while len(found) < count and (self._told or await self._run(count - len(found))):
             one = self._told.popleft()
@@ -96,7 +96,7 @@ class Screen:
         return found
 
     async def _run(self, count: int) -> bool:
-        """The tests over the next few faults; whether there were any."""
+        """Run the tests over the next few faults; returns whether there were any."""
         batches = _batches(self._left, self._jobs, min(count, _BATCH))
         with tests_of(self._project) as tests:
             runs = [self._verdicts(batch, tests) for batch in batches]
@@ -128,7 +128,8 @@ def _cpu_s(seconds: float) -> int:
 
 
 def candidates(project: Project, coverage: Coverage, *, seed: int) -> Iterator[_Faulty]:
-    """Faults, and their file with them, of functions that tests call, a few of each, in an order drawn by the seed."""
+    """Faults of functions that tests call, each with its changed file; a few per function, in an order drawn by the
+    seed."""
     rng = Random(f"{project.pin.name}/{project.pin.version}/{seed}")
     made = [
         fault
@@ -147,7 +148,7 @@ def candidates(project: Project, coverage: Coverage, *, seed: int) -> Iterator[_
 
 
 def _is_only_copy(project: Project, path: str) -> bool:
-    """Whether no other file of the archive is the same: an agent would copy the repair from there."""
+    """Whether no other file of the archive is identical: an agent could copy the repair from there."""
     content = project.files[path]
     return not any(name != path and other == content for name, other in project.files.items())
 

@@ -37,7 +37,7 @@ _FILE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*?)-(\d[A-Za-z0-9.!+_]*)\.tar\.gz
 
 
 def pinned(said: str) -> Pin:
-    """What a person means by a project: a name of the catalogue, `NAME==VERSION`, or an archive's path."""
+    """The project that a person names: by its name in the catalogue, as `NAME==VERSION`, or by an archive's path."""
     if said in CATALOGUE:
         return CATALOGUE[said]
     if found := _SPEC.fullmatch(said):
@@ -53,8 +53,8 @@ def pinned(said: str) -> Pin:
 
 
 def project_files(said: str) -> dict[str, bytes]:
-    """The files of an archive below its one folder; raises UsageError where it cannot be used, SetupError where it
-    cannot be had."""
+    """The files of an archive below its one folder; raises UsageError if it cannot be used, SetupError if it cannot
+    be fetched."""
     pin = pinned(said)
     path = Path(said) if said.endswith(".tar.gz") else _cached(pin)
     return _unpacked(path)
@@ -72,7 +72,7 @@ def _cached(pin: Pin) -> Path:
 
 
 def _fetched(pin: Pin) -> bytes:
-    """The archive; raises UsageError where the index has none that fits."""
+    """The archive; raises UsageError if the index has none that fits."""
     index = os.environ.get("PIP_INDEX_URL", _INDEX).rstrip("/")
     page = f"{index}/{_normal(pin.name)}/"
     try:

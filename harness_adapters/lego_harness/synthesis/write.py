@@ -28,7 +28,7 @@ _NAME = "repaired"
 
 
 def write_task(folder: Path, project: Project, found: Found, *, split: str) -> None:
-    """Write one task folder, which is not there yet."""
+    """Write one task folder, which must not exist yet."""
     hidden = {f"{project.tests}/{name}" for name in found.test_files}
     repo = {name: data for name, data in project.files.items() if name not in hidden}
     repo[found.fault.path] = found.source
@@ -68,7 +68,7 @@ the other tests of their files. Change no tests.
 
 
 def _message(said: str) -> str:
-    """The last part of `path:line: message`, which is all that the runner keeps."""
+    """The last part of `path:line: message`, which is all the runner keeps."""
     return one_line(said.partition(": ")[2] or said or "fails", limit=160).removeprefix("E ")
 
 

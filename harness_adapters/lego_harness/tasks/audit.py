@@ -30,9 +30,9 @@ class Audit:
 
     task_id: str
     faults: tuple[str, ...]
-    """Reasons to leave it out, one line each; none where it is sound."""
+    """Reasons to leave it out, one line each; empty if it is sound."""
     grading_s: float | None
-    """Mean seconds of a grading; None where none was carried out."""
+    """Mean seconds of a grading; None if none was carried out."""
 
 
 async def audit(
@@ -44,7 +44,8 @@ async def audit(
     jobs: int = 1,
     done: AbstractSet[str] = frozenset(),
 ) -> AsyncIterator[Audit]:
-    """An audit per task, in order, `jobs` at a time; `repeat` gradings of each tree. None of those that are `done`."""
+    """An audit per task, in order, `jobs` at a time; `repeat` gradings of each tree. Tasks that are `done` are
+    skipped."""
     grader, gate, first = Grader(backend, label=label), asyncio.Semaphore(jobs), dict[str, str]()
 
     async def one(task: Task, twin: str) -> Audit:
@@ -103,7 +104,7 @@ def _faults(name: str, wanted: float, grades: Sequence[Grade]) -> list[str]:
 
 
 def _content(task: Task) -> str:
-    """Digest of what an agent is given and what its work is judged by; names aside."""
+    """Digest of what an agent is given and of what its work is judged by, without names."""
     digest = hashlib.sha256(task.instruction.encode())
     for root in (task.workspace, task.tests):
         for name, content in tree_files(root).items():

@@ -35,8 +35,8 @@ def needs_image(place: Path) -> bool:
 
 
 def require_ignored_history(place: Path) -> None:
-    """The whole context goes to the builder, so that a `COPY` might show the agent the project's future; raises
-    UsageError unless every ignore file keeps every `.git` out."""
+    """Raise UsageError unless every ignore file keeps every `.git` out: the whole context goes to the builder, so
+    that a `COPY` could show the agent the project's future."""
     stores = sorted(path.relative_to(place) for path in place.rglob(".git"))
     specific = [place / f"{name}{_IGNORE}" for name in (BUILD, FETCH)]
     for file in (place / _IGNORE, *(path for path in specific if path.exists())):
@@ -57,7 +57,7 @@ def _names(store: Path) -> set[str]:
 
 
 def _rules(file: Path) -> list[str]:
-    """A rule a line, without comments; none where there is no file."""
+    """One rule per line, without comments; none if there is no file."""
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:

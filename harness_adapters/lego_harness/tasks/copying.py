@@ -33,7 +33,7 @@ def copy_task(folder: Path, pool: Path) -> str:
 
 
 def free_place(pool: Path, name: str) -> Path:
-    """Where a task of that name goes; raises UsageError where it cannot."""
+    """Where a task of that name goes; raises UsageError if it cannot."""
     if name in RECORDS:
         raise UsageError(f"{name} is what a pool calls its record, expected another name")
     if os.path.lexists(pool / name):
@@ -42,7 +42,7 @@ def free_place(pool: Path, name: str) -> Path:
 
 
 def require_loads(place: Path) -> None:
-    """The task that was written there is one, or is taken away again; raises UsageError."""
+    """Keep what was written there if it is a valid task, otherwise remove it; raises UsageError."""
     try:
         load_task(place)
     except UsageError as error:
@@ -51,7 +51,7 @@ def require_loads(place: Path) -> None:
 
 
 def unseen_links(folder: Path) -> list[str]:
-    """Links to folders below a task's workspace and tests: nobody is shown what they point to."""
+    """Links to folders below a task's workspace and tests: what they point to would not be seen."""
     places = (folder / "environment" / "repo", folder / "tests")
     links = (link for place in places for link in _links(place) if link.is_dir())
     return sorted(link.relative_to(folder).as_posix() for link in links)

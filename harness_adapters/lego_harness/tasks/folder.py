@@ -25,7 +25,7 @@ from lego_harness.text import one_line
 from lego_harness.types import Task
 
 UNREAD = frozenset({"__pycache__", ".git"})
-"""Folders that are no part of a workspace or of tests, wherever they lie."""
+"""Folders that are not part of a workspace or of tests, wherever they are."""
 
 
 class _Metadata(BaseModel):
@@ -123,12 +123,12 @@ def load_task(path: Path) -> Task:
 
 
 def workspace_files(task: Task) -> dict[str, bytes]:
-    """What the agent starts with: relative path → content."""
+    """The files the agent starts with: relative path → content."""
     return tree_files(task.workspace)
 
 
 def tree_files(root: Path) -> dict[str, bytes]:
-    """A trusted folder's files by relative path, bytecode caches and git's own aside (`git_history.py`)."""
+    """A trusted folder's files by relative path, without bytecode caches and git's own files (`git_history.py`)."""
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in _files_under(root)}
 
 

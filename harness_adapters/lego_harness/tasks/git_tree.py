@@ -40,7 +40,7 @@ class _Entry:
 
 
 def read_tree(view: Path, tree: str) -> Tree:
-    """The tree called so; raises UsageError, and SetupError where git fails."""
+    """The tree of that name; raises UsageError, or SetupError if git fails."""
     entries = dict(_entries(run_git(view, ["ls-tree", "-r", "-l", "-z", "--full-tree", tree], b"")))
     blobs = {name: entry for name, entry in entries.items() if entry.kind == "blob"}
     _require_size(blobs)
@@ -89,7 +89,7 @@ def _contents(stream: bytes, count: int) -> Iterator[bytes]:
 
 
 def _end(name: str, links: dict[str, bytes]) -> str:
-    """Where a link leads through other links, as a path of the tree."""
+    """Where a link leads, through other links, as a path in the tree."""
     for _ in range(_MAX_HOPS):
         if name not in links:
             return name

@@ -28,7 +28,7 @@ _WRITABLE = ("~", "/tmp", "/dev/shm")
 
 
 async def require_no_clones(sandbox: Sandbox, task: Task, given: Mapping[str, bytes]) -> None:
-    """Search what the task brought around its workspace, `given` being in that; raises SetupError."""
+    """Search what the task brought besides its workspace, which holds `given`; raises SetupError."""
     wanted = task.surroundings
     roots = _roots(wanted)
     clean = _memory(sandbox, wanted) if roots and wanted.setup is None else None
@@ -54,7 +54,7 @@ async def require_no_clones(sandbox: Sandbox, task: Task, given: Mapping[str, by
 
 
 def require_same_history(script: Path, given: Mapping[str, bytes], left: Mapping[str, bytes]) -> None:
-    """Raises SetupError where a set-up left other objects in the workspace than it was given."""
+    """Raises SetupError if a set-up left objects in the workspace that it was not given."""
     if path := other_history(given, left):
         raise SetupError(
             f"{script}: {one_line(path)} differs from what it was given, and may hold the project's future: expected no "

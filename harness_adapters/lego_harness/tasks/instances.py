@@ -38,8 +38,8 @@ class Instance(BaseModel):
 
 
 def rows(path: Path) -> Iterator[tuple[str, Any | UsageError]]:
-    """Where each row stands and what it is, of JSON Lines or one JSON list; a line that is no JSON is a UsageError in
-    place of its row. Raises UsageError where nothing can be read."""
+    """Place and content of each row, from JSON Lines or one JSON list; a line that is not JSON gives a UsageError
+    in place of its row. Raises UsageError if nothing can be read."""
     try:
         content = path.read_bytes()
         listed = _list(content) if content.lstrip().startswith(b"[") else None

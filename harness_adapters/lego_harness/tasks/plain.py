@@ -14,7 +14,7 @@ from lego_harness.errors import UsageError
 
 
 def require_plain(root: Path) -> None:
-    """Raises UsageError naming the first path below `root` that is anything else; a missing root is none's business."""
+    """Raises UsageError naming the first path below `root` that is anything else; a missing root is accepted."""
     inside = root.resolve()
     for folder, folders, names in os.walk(root, onerror=_unreadable):
         for name in (*folders, *names):

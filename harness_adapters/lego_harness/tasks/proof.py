@@ -81,7 +81,7 @@ async def prove(tasks: Sequence[Task], backend: SandboxBackend, *, concurrency: 
 
 
 def _misread(task: Task) -> Proof | None:
-    """What is wrong with the tests that a task lists, with its history or its size needs no run."""
+    """Faults in a task's test lists, history or size, which need no run to be found."""
     try:
         listed_tests(task.tests)
         sealed_git(task.workspace)
@@ -134,7 +134,7 @@ def _judge(
 
 
 async def _solve_batch(tasks: Sequence[Task], backend: SandboxBackend) -> dict[str, dict[str, bytes]]:
-    """Reference trees by task id, of those whose solution ended well."""
+    """Reference trees by task id, for tasks whose solution ended well."""
     files: dict[str, bytes] = {}
     for index, task in enumerate(tasks):
         files |= _below(f"jobs/{index:04d}/repo", workspace_files(task))

@@ -22,11 +22,8 @@ from lego_harness.types import Task
 async def set_up(
     sandbox: Sandbox, task: Task, *, given: Mapping[str, bytes], then: Phase
 ) -> dict[str, bytes] | None:
-    """Run the task's set-up script over `given` and go on to a phase without network.
-
-    What the workspace holds then, as `folder.tree_files` reads one; None where there is no script. Raises
-    SetupError.
-    """
+    """Run the task's set-up script over `given` and go on to a phase without network. Returns what the workspace
+    holds then, in the form of `folder.tree_files`; None if there is no script. Raises SetupError."""
     script = task.surroundings.setup
     if script is not None:
         await _run(sandbox, task, script)

@@ -78,7 +78,7 @@ class EnvironmentTable(BaseModel):
 
 
 def read_surroundings(folder: Path, table: EnvironmentTable) -> Surroundings:
-    """What the task folder's `environment/` and its table ask for; raises UsageError."""
+    """What the task folder's `environment/` and the `[environment]` table ask for; raises UsageError."""
     place = folder / "environment"
     _refuse_unheld(place, table)
     builds = table.docker_image is None and needs_image(place)
@@ -98,7 +98,7 @@ def read_surroundings(folder: Path, table: EnvironmentTable) -> Surroundings:
 
 
 async def surrounded(spec: SandboxSpec, task: Task, *, is_setup: bool = False) -> SandboxSpec:
-    """The spec with the task's surroundings; raises SetupError. `is_setup`: its set-up script will run."""
+    """The spec with the task's surroundings; raises SetupError. `is_setup`: the set-up script will run."""
     wanted = task.surroundings
     require_room(task)
     spec = replace(spec, limits=_at_least(spec.limits, wanted))
@@ -117,7 +117,7 @@ async def surrounded(spec: SandboxSpec, task: Task, *, is_setup: bool = False) -
 
 
 def require_room(task: Task) -> None:
-    """Raises SetupError where the task asks for more than this machine has."""
+    """Raises SetupError if the task asks for more than this machine has."""
     memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
     wanted = task.surroundings
     for key, asked, there in (
@@ -142,7 +142,7 @@ def _at_least(limits: Limits, wanted: Surroundings) -> Limits:
 
 
 def _refuse_unheld(place: Path, table: EnvironmentTable) -> None:
-    """What a task cannot do without and no sandbox here has; raises UsageError."""
+    """Raises UsageError if the task cannot do without something that no sandbox here has."""
     compose = [name for name in _COMPOSE if (place / name).exists()]
     unheld = {
         "environment.gpus": table.gpus and "sandboxes have no GPU",

@@ -32,7 +32,7 @@ git apply --whitespace=nowarn "$here/fix.patch" 2>/dev/null || patch --silent -p
 
 
 def task_files(wanted: Instance, clones: Path, *, held_out: bool = False) -> tuple[dict[str, bytes], str]:
-    """The files of the instance's task folder, and in words what of it was left out; raises UsageError."""
+    """The files of the instance's task folder, and a sentence on what was left out; raises UsageError."""
     git = _clone(wanted.repo, clones)
     try:
         with view_of(git) as view:
@@ -84,7 +84,7 @@ def _clone(repo: str, clones: Path) -> Path:
 
 
 def _patched(git: Path, base: str, column: str, patch: str) -> str:
-    """The tree that a patch makes of a commit; raises UsageError where it does not apply."""
+    """The tree that a patch makes of a commit; raises UsageError if it does not apply."""
     run_git(git, ["read-tree", base], b"")
     try:
         run_git(git, ["apply", "--cached", "--whitespace=nowarn", "-"], patch.encode())

@@ -52,7 +52,7 @@ class Actor:
         return line
 
     def claim(self, said: Message) -> Spoken | None:
-        """Which line a reply was, each once; None for a reply that is nobody's."""
+        """Which line a reply was, each only once; None for a reply that was not scripted."""
         found = next((one for one in self._spoken if _gist(one.message) == _gist(said)), None)
         if found is not None:
             self._spoken.remove(found)

@@ -60,7 +60,7 @@ def _masked(capture: Capture) -> dict[str, int]:
 
 
 def _errors(replayed: Replayed) -> list[dict[str, Any]]:
-    """Answers of another kind than the recorded ones, and why the session ended where it did by itself."""
+    """Answers of another kind than the recorded ones, and why the session ended, if it did so by itself."""
     errors: list[dict[str, Any]] = [
         {"n": one.n, "recorded": one.recorded, "got": one.got, "message": one.message}
         for one in replayed.surprises

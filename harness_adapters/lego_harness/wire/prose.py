@@ -79,7 +79,7 @@ def words(text: str) -> set[str]:
 
 
 def _pseudo_words(word: str) -> Iterator[str]:
-    """Pronounceable words of the same length, endlessly."""
+    """An endless sequence of pronounceable words of the same length."""
     attempt = 0
     while True:
         digest = hashlib.sha256(f"{word}/{attempt}".encode()).digest() * (len(word) // 32 + 1)

@@ -48,8 +48,8 @@ BUDGET = Budget(max_turns=60, max_tokens=2**20, max_seconds=LIMIT_S)
 
 
 async def record(harness: str, scenario: str, backend: SandboxBackend) -> list[Call]:
-    """What the harness sends in a scenario and is answered. Raises UsageError for a scenario it lacks,
-    HarnessError where it sent nothing."""
+    """What the harness sends in a scenario, and the answers. Raises UsageError for a scenario it lacks,
+    HarnessError if it sent nothing."""
     voice, synth = voice_of(harness), next(generate("train", seed=0))
     script = script_of(scenario, harness, voice, synth)
     options = HarnessOptions(subagents=scenario == "subagent")
@@ -77,7 +77,7 @@ class _Note:
 async def _listen(
     adapter: Adapter, backend: SandboxBackend, folder: Path, synth: SynthTask, script: Script
 ) -> tuple[list[_Note], str, Actor]:
-    """Run the harness to its end; what was heard, and what it printed."""
+    """Run the harness to its end; returns what was heard, and what it printed."""
     renderer, notes = byte_renderer(), list[_Note]()
     actor = Actor(script, renderer)
     tap = Tap(lambda heard: notes.append(_Note(heard=heard, at_s=time.monotonic())))
@@ -142,7 +142,7 @@ def _call(n: int, heard: Heard, at_s: float, actor: Actor, prose: Prose) -> Call
 
 
 def _text(raw: bytes | bytearray) -> str:
-    """What was sent, without the names this machine has for things."""
+    """What was sent, without names that belong to this machine."""
     text = raw.decode("utf-8", "replace")
     for own, common in ((sys.prefix, "/usr"), (sys.base_prefix, "/usr"), (platform.release(), "6.1.0")):
         text = text.replace(own, common)

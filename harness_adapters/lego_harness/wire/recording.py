@@ -61,11 +61,11 @@ class Call(BaseModel):
     label: Label | None = Field(default=None, alias="class")
     step: int | None = None
     reply: RecordedReply | None = None
-    """None where the harness was gone before there was one."""
+    """None if the harness was gone before there was one."""
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The body where it is a JSON object, else none."""
+        """The body if it is a JSON object, else none."""
         return table(self.body)
 
 
@@ -179,7 +179,7 @@ def _short(key: str, value: Any, n: int, seen: dict[tuple[str, str], list[int]])
 def _known(
     key: str, value: Any, place: list[int], seen: dict[tuple[str, str], list[int]]
 ) -> list[int] | None:
-    """Where an earlier request says the same; remembers the place of what is new and worth a reference."""
+    """Place of an equal value in an earlier request; remembers the place of a new value that is worth a reference."""
     text = json.dumps(value)
     if len(text) < WORTH_A_REFERENCE:
         return None

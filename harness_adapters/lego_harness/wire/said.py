@@ -92,7 +92,7 @@ def read_text(dialect: str, text: str, *, is_stream: bool) -> Said:
 
 
 def error_of(reply: RecordedReply) -> str:
-    """The message of a reply with a status of failure."""
+    """The message of a reply whose status is a failure."""
     whole = table(reply.whole)
     message = table(whole.get("error")).get("message") or whole.get("message") or whole.get("error")
     return text_of(message) or (encode(reply.whole) if reply.whole is not None else reply.sse or "")

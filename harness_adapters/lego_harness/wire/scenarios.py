@@ -21,7 +21,7 @@ from lego_harness.wire.scripted import Line
 from lego_harness.wire.voices import Voice, say
 
 Script = Mapping[str, Sequence[Line]]
-"""By who asks (`main`, `sub:a`, `sub:b`, `side`, `compact`), what is said, the last line again and again."""
+"""By who asks (`main`, `sub:a`, `sub:b`, `side`, `compact`), what is said; the last line is repeated."""
 TITLE = "Repair of one operator"
 SUMMARY = (
     "<analysis>Seen.</analysis>\n<summary>\nThe operator in the one python file is wrong; "
@@ -32,7 +32,7 @@ NUM_LOGS = 14
 
 
 def script_of(scenario: str, harness: str, voice: Voice, task: SynthTask) -> Script:
-    """The lines of a scenario. Raises UsageError where the harness has no such thing."""
+    """The lines of a scenario. Raises UsageError if the harness does not support it."""
     if scenario not in SCENARIOS:
         raise UsageError(f"scenario {scenario!r}: expected one of {', '.join(SCENARIOS)}")
     if scenario == "subagent" and voice.agent is None:

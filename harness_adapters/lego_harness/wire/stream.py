@@ -59,7 +59,7 @@ def events(sse: str) -> Iterator[str]:
 
 
 def table(value: Any) -> dict[str, Any]:
-    """The value where it is an object, else an empty one."""
+    """The value if it is an object, else an empty one."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
