@@ -36,8 +36,9 @@ class TypedJob(BaseModel):
 
 
 class Questions:
-    """What persons are asked. A client of the newer era repeats its call with the answer, which counts only for the
-    very words that were shown: they are kept, since a run's numbers change while its person types."""
+    """The questions that people are asked. A client of the newer protocol repeats its call with the answer, which
+    counts only for the exact words that were shown. These are kept, because a run's numbers change while the person
+    types."""
 
     MOST = 256
 
@@ -47,7 +48,8 @@ class Questions:
     def ask(
         self, ctx: Context, about: tuple[str, ...], make: Callable[[], str], form: type[Form]
     ) -> Elicit[Form]:
-        """The question of a call, `about` its arguments; the one before where this call brings the answer to it."""
+        """The question for a call with the arguments `about`; the earlier question if this call brings the answer
+        to it."""
         shown = self._shown.pop(about, None) if ctx.input_responses else None
         if shown is None:
             shown = self._shown[about] = _asked(ctx, make)
@@ -72,7 +74,7 @@ def _asked(ctx: Context, question: Callable[[], str]) -> str:
 
 
 def typed(answer: Any) -> str | None:
-    """The name that a person typed; None where they declined."""
+    """The name that a person typed; None if they declined."""
     if not isinstance(answer, AcceptedElicitation):
         return None
     # The package leaves the answer's type open; it was validated against the form that was asked for.

@@ -22,10 +22,10 @@ from lego_harness.errors import InfrastructureError, UsageError
 from lego_harness.types import Trajectory
 
 CHARS_PER_TOKEN = 2.5
-"""Fewer than usual text has: the budget is an upper bound."""
+"""Fewer than in usual text, because the budget is an upper bound."""
 ANSWER_SHARE = 0.2
 MIN_ROOM = 500
-"""Characters of evidence below which a question is none."""
+"""With fewer characters of evidence there is nothing to ask about."""
 MAX_ROLLOUTS = 4
 TIMEOUT_S = 120.0
 TASK = (
@@ -38,7 +38,7 @@ TASK = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Opinion:
-    """What a model answered; printed as an opinion, never read by a program of ours."""
+    """What a model answered; printed as an opinion, never used by a program of ours."""
 
     model: str
     text: str
@@ -87,7 +87,7 @@ def _evidence(reader: RunReader, diagnosis: Diagnosis, mark: str, room: int) -> 
 
 
 def _sample(index: tuple[IndexEntry, ...], step: int) -> list[IndexEntry]:
-    """The best and the worst of the step, and of the first step."""
+    """The best and the worst rollout of the step, and of the first step."""
     steps = sorted({e.step for e in index if e.step is not None and e.step <= step})
     chosen: list[IndexEntry] = []
     for number in {steps[0], steps[-1]} if steps else set[int]():

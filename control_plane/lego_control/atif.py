@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 def as_atif(trajectory: Trajectory, *, run: str, with_tokens: bool = True) -> Json:
-    """The document; `with_tokens` decides about ids and log-probabilities, which are most of it."""
+    """The document; `with_tokens` includes ids and log-probabilities, which are most of it."""
     replies = sum(message.get("role") == "assistant" for message in trajectory.messages)
     is_certain = len(trajectory.branches) <= 1 and replies == len(trajectory.turns)
     turns = trajectory.turns if is_certain else ()
@@ -152,12 +152,12 @@ def _arguments(value: Any) -> Json:
 
 
 def _refuse(constant: str) -> None:
-    """NaN and infinities, which Python reads and no other reader of ours would."""
+    """Replaces NaN and infinities, which Python's JSON reader accepts and others do not."""
     raise ValueError(constant)
 
 
 def _caller(steps: list[Json], message: Json) -> Json | None:
-    """The last step, of the agent, that called what this is the result of."""
+    """The last step of the agent that made the call with this result."""
     wanted = message.get("tool_call_id")
     for step in reversed(steps):
         if any(call["tool_call_id"] == wanted for call in step.get("tool_calls", ())):

@@ -85,7 +85,8 @@ def audit(
 
 
 def reviewed(runs: Iterable[Path]) -> dict[str, str]:
-    """Task → why a person who looked at these runs wants it out of the pool. Raises UsageError for no run."""
+    """Task → why a person who looked at these runs wants it out of the pool. Raises UsageError for a folder that is
+    not a run."""
     from lego_core.store import RunReader
     from lego_core.store.labels import read_labels, spoken_against
 
@@ -132,7 +133,7 @@ async def _audit(
 
 
 def with_review(audits: Sequence[Audit], against: Mapping[str, str]) -> tuple[Audit, ...]:
-    """What was found, and what people said of tasks that they want out."""
+    """What was found, and what people said about tasks that they want out."""
     return tuple(
         replace(one, faults=(*one.faults, against[one.task_id])) if one.task_id in against else one
         for one in audits

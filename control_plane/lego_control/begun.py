@@ -16,8 +16,8 @@ Record = TypeVar("Record", bound=BaseModel)
 
 
 def begun(path: Path, asked: Record) -> Record:
-    """The record at `path`, or `asked` where there is none; raises UsageError where it was begun with other values
-    of what is set in `asked`."""
+    """The record at `path`, or `asked` if there is none; raises UsageError if it was begun with other values for
+    the settings in `asked`."""
     try:
         record = type(asked).model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

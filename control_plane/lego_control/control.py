@@ -28,7 +28,7 @@ def through(client: str) -> str:
 
 
 def ask(run: Run, asked: Asked, *, who: str, via: str, why: str) -> Request:
-    """Record a request to the trainer, or a note. Raises Refusal where nobody would hear it or nothing is said."""
+    """Record a request to the trainer, or a note. Raises Refusal if nobody would read it or nothing is said."""
     if asked is Asked.NOTE and not line(why, MAX_WHY):
         raise Refusal("empty", "the note is empty", "say what is to be noted")
     if asked is not Asked.NOTE and not run.is_running():
@@ -42,8 +42,8 @@ def ask(run: Run, asked: Asked, *, who: str, via: str, why: str) -> Request:
 
 
 def changes_for(run: Run, overrides: Sequence[str]) -> list[str]:
-    """Arguments for a core that goes on with a run, changing its recipe so. Raises Refusal where a process has the run,
-    which keeps what it was started with, and UsageError where something may not change."""
+    """Arguments for a core that goes on with a run, with these changes of its recipe. Raises Refusal if a process
+    has the run, because it keeps what it was started with, and UsageError if something may not change."""
     if overrides and run.is_running():
         raise Refusal(
             "running",
@@ -56,7 +56,7 @@ def changes_for(run: Run, overrides: Sequence[str]) -> list[str]:
 
 
 def stop_now(run: Run, *, who: str, via: str, why: str) -> Request:
-    """End the trainer without waiting for a step boundary: what is not committed is done again on resume."""
+    """End the trainer without waiting for a step boundary: what is not committed is repeated on resume."""
     pid = trainer_pid(run.layout.lock)
     if pid is None:
         raise Refusal(
@@ -88,7 +88,7 @@ def trainer_pid(lock: Path) -> int | None:
 
 
 def _is_held(link: Path, wanted: os.stat_result) -> bool:
-    """Open for writing, since a reader may look at the lock for a moment."""
+    """Open for writing, because a reader may look at the lock for a moment."""
     try:
         found = link.stat()
         is_same = (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino)

@@ -25,13 +25,13 @@ from lego_harness.errors import InfrastructureError
 from lego_harness.text import one_line
 
 PATIENCE_S = 300.0
-"""Until a core has named its run, which it does before anything slow."""
+"""How long to wait until a core has named its run, which it does before anything slow."""
 _LOOK_EVERY_S = 0.1
 
 
 def start(arguments: Sequence[str], *, who: str, via: str, why: str, core: Sequence[str] = CORE) -> Path:
-    """Start the core with `arguments`, detached; the run's directory. Raises InfrastructureError with its
-    own words when it ends before it has one, and where it takes too long."""
+    """Start the core with `arguments`, detached; returns the run's directory. Raises InfrastructureError with the
+    core's own words if it ends before it has one, and if it takes too long."""
     refuse_without_core()
     with tempfile.TemporaryDirectory(prefix="lego-start-") as folder:
         told, said = Path(folder) / "run", Path(folder) / "said"
@@ -60,7 +60,7 @@ def _wait_for_name(supervisor: int, told: Path) -> Path | None:
 
 
 def supervise(told: Path, command: Sequence[str]) -> int:
-    """Run the core to its end; its exit code, 128 + n where signal n ended it."""
+    """Run the core to its end; returns its exit code, 128 + n if signal n ended it."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as child:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -81,7 +81,7 @@ def supervise(told: Path, command: Sequence[str]) -> int:
 
 
 def _let_go() -> None:
-    """The starter's file goes away; from here on the run's own log has everything."""
+    """The starter's file is removed; from here on everything is in the run's own log."""
     with open(os.devnull, "wb") as nothing:  # noqa: PTH123 (a descriptor is wanted)
         for stream in (sys.stdout, sys.stderr):
             os.dup2(nothing.fileno(), stream.fileno())

@@ -31,7 +31,7 @@ def tell(
     assist_model: str | None,
     assist_tokens: int,
 ) -> int:
-    """Diagnose and print; the exit code. A collapse is an answer, not a failure: pipelines ask `lego check`."""
+    """Diagnose and print; returns the exit code. A collapse is an answer, not a failure: pipelines use `lego check`."""
     reader = RunReader(run or newest_run(RUNS))
     diagnosis = diagnose_run(reader, as_of_step=step)
     if step is not None and diagnosis.as_of_step < step:
@@ -53,7 +53,7 @@ def tell(
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Plain values; numbers that JSON lacks are strings."""
+    """As plain values; numbers that JSON lacks are strings."""
     return to_json(diagnosis) | {"stop_reasons": [f.key for f in diagnosis.stop_reasons]}
 
 

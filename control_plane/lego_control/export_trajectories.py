@@ -39,8 +39,8 @@ def export(
     with_tokens: bool,
     complain: Callable[[str], None],
 ) -> int:
-    """Write what was chosen to `out`; how many trajectories. One that cannot be read is named to
-    `complain` and left out. Raises UsageError where nothing matches or `out` is there."""
+    """Write what was chosen to `out`; returns how many trajectories. One that cannot be read is reported to
+    `complain` and left out. Raises UsageError if nothing matches or `out` exists."""
     reader = RunReader(run)
     reader.info()
     entries = [entry for entry in reader.trajectory_index() if _is_chosen(entry.id, entry.step, steps, ids)]
@@ -82,7 +82,7 @@ def _plain(trajectory: Trajectory, run: str, with_tokens: bool) -> Json:
 
 
 def _atif(found: Iterator[Trajectory], out: Path, run: str, with_tokens: bool) -> int:
-    """A folder with one document a trajectory, as Harbor keeps them."""
+    """A folder with one document per trajectory, as Harbor keeps them."""
     out.mkdir()
     number = 0
     for number, trajectory in enumerate(found, start=1):  # noqa: B007 (counted)
@@ -92,7 +92,7 @@ def _atif(found: Iterator[Trajectory], out: Path, run: str, with_tokens: bool) -
 
 
 def _file_name(trajectory_id: str) -> str:
-    """The id where it is only a name: a run of somebody else's may say anything."""
+    """The id if it is a plain name: somebody else's run may contain anything."""
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}", trajectory_id):
         return trajectory_id
     return "id-" + hashlib.sha256(trajectory_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -117,7 +117,7 @@ def _otel(found: Iterator[Trajectory], out: Path, run: str, with_tokens: bool) -
 
 
 def _parquet(found: Iterator[Trajectory], out: Path, run: str, with_tokens: bool) -> int:
-    """A row a trajectory; numbers as columns, the document as JSON."""
+    """One row per trajectory; numbers as columns, the document as JSON."""
     pa, pq = _arrow()
     names = ("id", "run", "task", "stop_reason", "reward", "num_turns", "sampled", "atif")
     kinds = (*(pa.string(),) * 4, pa.float64(), pa.int32(), pa.int64(), pa.string())

@@ -23,7 +23,7 @@ _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Control, format (bidirectional marks, zero width, tags), surrogates, private use, unassigned, separators."""
 
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
-"""Of other categories, and nothing to be seen: fillers, Mongolian selectors, the empty Braille cell."""
+"""Of other categories, but invisible: fillers, Mongolian selectors, the empty Braille cell."""
 
 
 def name(text: str) -> str:
@@ -38,7 +38,8 @@ def name(text: str) -> str:
 
 
 def clean(text: str, limit: int = MAX_TEXT) -> str:
-    """`text` without what a terminal or a reader would obey unseen, cut in its middle to `limit` characters."""
+    """`text` without anything invisible that a terminal or a reader would obey, cut in its middle to `limit`
+    characters."""
     text = _ANSI.sub("", text[: 4 * limit] + text[4 * limit :][-4 * limit :])
     shown = "".join(char for char in text if char in _KEPT or not _is_hidden(char))
     if len(shown) <= limit:
@@ -53,7 +54,7 @@ def line(text: str, limit: int = 200) -> str:
 
 
 def fence(text: str, author: str, limit: int = MAX_TEXT) -> str:
-    """Clean text of `author` between lines with a word that is drawn for this text alone."""
+    """Clean text of `author` between lines with a word that is drawn at random for this text."""
     word = secrets.token_hex(6)
     return f"<untrusted author={author} {word}>\n{clean(text, limit)}\n</untrusted {word}>"
 

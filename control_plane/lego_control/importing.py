@@ -24,7 +24,7 @@ from lego_harness.text import one_line
 
 FILE = "import.json"
 _NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ)
-"""What a system says of a name rather than of itself."""
+"""Errors that concern a name rather than the system itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +35,7 @@ class Import:
     """Its id, or its place in the source."""
     taken: bool
     said: str
-    """Why it was refused, or what of it was left out; mostly empty."""
+    """Why it was refused, or what was left out of it; usually empty."""
     held_out: bool = False
     """By us; a Harbor task says so itself."""
 
@@ -46,7 +46,7 @@ class HoldOut:
 
     share: float
     by: str
-    """`instance`, or `repository`: then no workspace of one side can hold a fix of the other."""
+    """`instance`, or `repository`: with the latter no workspace of one side can hold a fix of the other."""
 
     def takes(self, instance_id: str, repo: str) -> bool:
         from lego_harness.tasks.held_out import is_held_out

@@ -31,7 +31,7 @@ MAX_SAID = 2_000
 MAX_CHECKS = 40
 PROC = Path("/proc")
 ENDED = ("Z", "X")
-"""States of a process that nobody has taken note of yet."""
+"""States of an ended process that nobody has waited for yet."""
 
 
 class Jobs:
@@ -42,8 +42,8 @@ class Jobs:
         self._started: set[str] = set()
 
     def validate(self, recipe: Path, profile: str, budget: str, key: str) -> Job:
-        """Start `lego validate`; the same `key` names the same job, however often it is asked for, as long as the
-        recipe says the same."""
+        """Start `lego validate`. The same `key` names the same job, however often it is asked for, as long as the
+        recipe is unchanged."""
         if profile not in PROFILES:
             raise Refusal("bad_argument", "unknown profile", f"one of {', '.join(PROFILES)}")
         if not recipe.is_file():
@@ -71,7 +71,7 @@ class Jobs:
         write_whole(folder / "job.json", json.dumps(told).encode())
 
     def get(self, job: str) -> Job:
-        """How it stands. Raises Refusal for an unknown one."""
+        """The state of a job. Raises Refusal for an unknown one."""
         folder = self._find(job)
         told = _json(folder / "job.json")
         code = _code(folder)
@@ -134,8 +134,8 @@ def _code(folder: Path) -> int | None:
 
 
 def _is_alive(pid: int, folder: Path) -> bool:
-    """That process, not a later one of its number. One that has only just begun has no command line yet, as one that
-    has ended has none any more."""
+    """Whether it is that process, not a later one with the same number. A process that has only just begun has no
+    command line yet, and one that has ended has none any more."""
     try:
         said = (PROC / str(pid) / "cmdline").read_bytes()
         state = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
@@ -145,7 +145,7 @@ def _is_alive(pid: int, folder: Path) -> bool:
 
 
 def _is_here(told: dict[str, Any]) -> bool:
-    """Whether its process is one of this machine, so that one can see whether it lives."""
+    """Whether its process is on this machine, so that one can see whether it is alive."""
     return told.get("host") in (None, socket.gethostname())
 
 
@@ -171,7 +171,7 @@ def _said(path: Path) -> str:
 
 
 def main(folder: Path, arguments: Sequence[str]) -> int:
-    """The job's own process: run the command, write down how it ended."""
+    """The job's own process: run the command and record how it ended."""
     from lego_control.cli import main as lego
     from lego_core.store.append import write_whole
 

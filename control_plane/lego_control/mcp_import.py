@@ -23,8 +23,8 @@ _ASKED = "_defer_build"
 
 @contextmanager
 def starting(without: Sequence[str] = ("rich",)) -> Generator[None]:
-    """What is made inside stays to the end of the process. `without` names packages that others do without where they
-    are absent: rich formats a log that nobody looks at, uvicorn serves HTTP."""
+    """Everything made inside stays to the end of the process. `without` names optional packages that are treated as
+    absent: rich formats a log that nobody looks at, uvicorn serves HTTP."""
     gc.disable()
     try:
         with _absent(without):
@@ -45,7 +45,7 @@ def _import_mcp() -> None:
 
 @contextmanager
 def _absent(names: Sequence[str]) -> Generator[None]:
-    """An import of these fails inside, unless they were imported before."""
+    """Inside, an import of these fails unless they were imported before."""
     hidden = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden, cast(ModuleType, None)))
     try:
@@ -57,7 +57,7 @@ def _absent(names: Sequence[str]) -> Generator[None]:
 
 @contextmanager
 def _deferring() -> Generator[None]:
-    """Models and adapters made inside are built when they are first used; those made by anybody else as ever."""
+    """Models and adapters made inside are built on first use; all others as usual."""
     from pydantic import BaseModel, TypeAdapter
 
     config = cast(dict[str, Any], BaseModel.model_config)
@@ -77,21 +77,21 @@ def _deferring() -> Generator[None]:
 
 
 def _open_package(name: str) -> None:
-    """Let its modules be imported without running its `__init__`."""
+    """Let a package's modules be imported without running its `__init__`."""
     spec = importlib.util.find_spec(name)
     if spec is not None:
         sys.modules.setdefault(name, importlib.util.module_from_spec(spec))
 
 
 def _postpone(name: str) -> None:
-    """Let it be imported where something of it is first used."""
+    """Import a module only when something of it is first used."""
     if name not in sys.modules and importlib.util.find_spec(name) is not None:
         sys.modules[name] = _Later(name)
 
 
 class _Later(ModuleType):
-    """Stands for a module until it is asked for anything. importlib's `LazyLoader` would not do: a second import of the
-    module asks it whether it is ready, and loads it by that."""
+    """Stands for a module until something of it is used. importlib's `LazyLoader` would not do: a second import
+    asks the module whether it is ready, and thereby loads it."""
 
     def __getattr__(self, name: str) -> Any:
         if sys.modules.get(self.__name__) is self:

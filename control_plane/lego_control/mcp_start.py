@@ -31,7 +31,7 @@ def serve_stdio(folder: Path, *, allow_control: bool) -> int:
 
 
 def serve_http(folder: Path, *, allow_control: bool, port: int, token_file: Path | None) -> int:
-    """Serve until interrupted; the exit code. Raises UsageError for a bad token or a taken port."""
+    """Serve until interrupted; returns the exit code. Raises UsageError for a bad token or a port in use."""
     token = _token(token_file)
     listener = socket.socket()
     try:

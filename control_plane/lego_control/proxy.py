@@ -45,7 +45,7 @@ def serve(
     out: Path,
     sampling: Sampling,
 ) -> int:
-    """Capture until interrupted; the exit code. Raises UsageError and infrastructure errors."""
+    """Capture until interrupted; returns the exit code. Raises UsageError and infrastructure errors."""
     if out.exists():
         raise UsageError(f"--out {out}: is there already; choose a new name")
     with writing(f"--out {out}"):
@@ -114,7 +114,7 @@ class _Doors:
         self._sampling = sampling
 
     def knock(self, secret: str) -> None:
-        """Open what is asked for by the token and a name."""
+        """Open the session that a request names after the token."""
         token, _, name = secret.partition(".")
         is_known = hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
         is_new = name not in self.sessions  # the first one has a name, and another path
@@ -122,7 +122,7 @@ class _Doors:
             self.open(name)
 
     def open(self, name: str) -> Session:
-        """Open a session; the first one's path is the token alone."""
+        """Open a session; the path of the first one is the token alone."""
         secret = self._token if not self.sessions else f"{self._token}.{name}"
         session = self.proxy.open_session(name, self._sampling, UNLIMITED, secret=secret)
         self.sessions[name] = session

@@ -16,7 +16,7 @@ from lego_harness.wire.recording import as_lines
 
 
 def record_harness(harness: str, *, scenario: str, sandbox: str, out: Path) -> int:
-    """Record and write; the exit code. Raises UsageError and infrastructure errors."""
+    """Record and write; returns the exit code. Raises UsageError and infrastructure errors."""
     if out.suffix != ".jsonl":
         raise UsageError(f"--out {out}: expected a .jsonl file")
     with writing(f"--out {out}"), TemporaryFile(dir=out.parent):

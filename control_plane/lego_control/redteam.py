@@ -56,7 +56,7 @@ def redteam(
 
 
 def _targets(folder: Path | None, scratch: Path) -> tuple[Sequence[Task], dict[tuple[str, str], Task]]:
-    """Tasks to attack, and broken tasks by name and mode where none were named."""
+    """Tasks to attack, and, if none were named, broken tasks by name and mode."""
     from lego_harness.redteam.target import DEFECTS, bad_task, good_task
     from lego_harness.tasks.folder import load_pool
 
@@ -119,7 +119,7 @@ async def _fooled(
     cheats: Sequence[Cheat],
     label: str,
 ) -> dict[tuple[str, str], bool]:
-    """By cheat and task, whether a grader without defences pays it; nothing of a task that it cannot judge at all."""
+    """By cheat and task, whether a grader without defences pays it; tasks that it cannot judge at all are left out."""
     from lego_harness.redteam.undefended import is_fooled, misjudges
 
     fooled: dict[tuple[str, str], bool] = {}

@@ -24,7 +24,7 @@ NOT_CONSERVED = 1
 
 
 def replay_file(path: Path, *, tokenizer: Path | None, for_programs: bool) -> int:
-    """Replay and show; the exit code. Raises UsageError."""
+    """Replay and show; returns the exit code. Raises UsageError."""
     calls = read_recording(path)
     replayed = asyncio.run(replay(calls, _renderer(tokenizer)))
     for number, one in enumerate(replayed, 1):

@@ -28,7 +28,7 @@ MAX_STEPS = 2**31
 OUTCOMES = ("stopping", "paused", "running")
 """What a trainer answers (`boundary.py`)."""
 SKEW_S = 5.0
-"""By which the clocks of who asks and of the trainer may differ."""
+"""Seconds by which the clocks of the asker and of the trainer may differ."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +56,7 @@ class Run:
         """What readers of the run remember of it."""
 
     def check(self) -> None:
-        """Raise Refusal where it cannot be read; details stay here, since they may quote the run."""
+        """Raise Refusal if it cannot be read; details are not passed on, because they may quote the run."""
         try:
             if self._recipe is None or not self.layout.info.exists():  # it is written once
                 self._recipe = self.reader.info().recipe
@@ -75,13 +75,13 @@ class Run:
             ) from error
 
     def recipe(self) -> dict[str, Any]:
-        """The recipe that holds, as it was written down; events must be fresh."""
+        """The recipe that holds, as it was stored; events must be fresh."""
         self.check()
         assert self._recipe is not None
         return changed(self._recipe, (fields for _, fields in self.events("started")))
 
     def once_per_step(self, what: str, find: Callable[[], T]) -> T:
-        """What `find` says, remembered until the run records something about a step or an evaluation."""
+        """The result of `find`, remembered until the run records something about a step or an evaluation."""
         mark = self.index.rows(
             "SELECT offset, tail FROM source WHERE name IN ('steps', 'heldout') ORDER BY name"
         )
@@ -90,7 +90,7 @@ class Run:
         return self._known[what][1]
 
     def num_steps(self) -> int:
-        """Steps the recipe asks for; 0 where it does not say, or says what cannot be."""
+        """Steps the recipe asks for; 0 if it does not say, or says something impossible."""
         train: Any = self.recipe().get("train")
         steps: Any = cast(dict[str, Any], train).get("steps") if isinstance(train, dict) else None
         return steps if type(steps) is int and 0 <= steps < MAX_STEPS else 0

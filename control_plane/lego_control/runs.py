@@ -24,8 +24,8 @@ RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 class Runs:
-    """The folder. Of its runs the few that were asked for last keep their index open: each takes three files, and a
-    process may have some hundred."""
+    """The folder. Only the few runs that were asked for last keep their index open: each takes three files, and a
+    process may have a few hundred."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -49,7 +49,7 @@ class Runs:
         return run
 
     def names(self) -> Iterator[str]:
-        """Names of what may be runs, newest first. Raises Refusal where the folder cannot be read."""
+        """Names of what may be runs, newest first. Raises Refusal if the folder cannot be read."""
         try:
             found = [path for path in self.folder.iterdir() if RUN_NAME.fullmatch(path.name)]
         except OSError as error:

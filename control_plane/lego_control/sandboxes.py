@@ -52,7 +52,7 @@ def reap(backend: str, label: str | None) -> int:
 
 
 def _chosen(name: str) -> list[SandboxBackend]:
-    """The backends asked for; of `all`, those that can be asked. Raises SetupError."""
+    """The backends asked for; for `all`, those that are available. Raises SetupError."""
     from lego_harness.sandbox.choose import choose_backend
 
     if name != "all":

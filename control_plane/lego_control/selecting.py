@@ -34,7 +34,7 @@ FILE = "selection.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
-    """What was measured of one task and what follows."""
+    """What was measured about one task, and what follows from it."""
 
     task_id: str
     solved: int
@@ -101,7 +101,7 @@ def select(
 
 _HELDOUT, _IN_BAND, _TAKEN = "held out", "in the band", "taken"
 _KEPT = {_HELDOUT, _IN_BAND, _TAKEN}
-"""Reasons to keep a task; all others are to leave it."""
+"""Reasons to keep a task; all others are reasons to leave it out."""
 
 
 def chosen(
@@ -114,8 +114,8 @@ def chosen(
     size: int | None,
     against: Mapping[str, str],
 ) -> list[Choice]:
-    """A choice per task, in order; `measured` holds solved and graded rollouts by task, None where nothing was;
-    `against` what people said of tasks that they want out."""
+    """A choice per task, in order. `measured` holds solved and graded rollouts by task, None if nothing was
+    measured; `against` holds what people said about tasks that they want out."""
     choices: list[Choice] = []
     for task in tasks:
         solved, graded = (measured or {}).get(task.id, (0, 0))
@@ -134,12 +134,12 @@ def chosen(
 
 
 def _drawn(task_id: str) -> bytes:
-    """An order that has nothing to do with names: a size takes from all over the pool."""
+    """An order that is independent of names, so that a limited size takes tasks from all over the pool."""
     return hashlib.sha256(task_id.encode()).digest()
 
 
 def _why_left(task: Task, tags: Sequence[str], *, is_excluded: bool) -> str:
-    """What is known without a run; empty where nothing is."""
+    """What is known without a run; empty if nothing is."""
     if task.split == "heldout":
         return _HELDOUT
     if is_excluded:

@@ -43,7 +43,7 @@ HELDOUT_FIELDS = ("step", "solve_rate", "n", "rates")
 
 
 def as_json(reader: RunReader) -> str:
-    """The run as one JSON object; numbers JSON lacks are null."""
+    """The run as one JSON object; numbers that JSON lacks are null."""
     value = {
         "run": str(reader.layout.root.resolve()),
         "status": reader.status().value,
@@ -89,7 +89,7 @@ def _status(reader: RunReader) -> str:
 
 
 def _rates(record: HeldoutRecord) -> str:
-    """How sure a solve rate is, and how often some or all of several attempts solve a task."""
+    """How certain a solve rate is, and how often some or all of several attempts solve a task."""
     rates = record.rates
     if rates is None:
         return ""
@@ -105,7 +105,7 @@ def _interval(rate: Rate) -> str:
 
 
 def _idle(record: StepRecord) -> str:
-    """Shares of the step that trainer and engines had nothing to do."""
+    """Shares of the step in which trainer and engines had nothing to do."""
     return f"{percent(record.trainer_idle)} {percent(record.engine_idle)}"
 
 

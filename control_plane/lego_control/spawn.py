@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def spawn(arguments: Sequence[str], out: Path) -> int:
-    """Run our Python with `arguments`, its words going to `out`; the process's number."""
+    """Run our Python with `arguments` and its output in `out`; returns the process's number."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

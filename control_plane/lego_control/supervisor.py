@@ -33,12 +33,12 @@ _PATIENCE = 3
 """A child that was asked to end this many times is killed."""
 _PR_SET_PDEATHSIG = 1
 _QUIET_S = 5.0
-"""A dead core's stream that brings nothing for so long is left."""
+"""A dead core's stream that brings nothing for this long is abandoned."""
 RUN_LINE = "run: "
 
 
 def train(arguments: Sequence[str], console: Console, core: Sequence[str] = CORE) -> int:
-    """Run the core to its end with a display; its exit code, 128 + n where signal n ended it."""
+    """Run the core to its end with a display; returns its exit code, 128 + n if signal n ended it."""
     refuse_without_core()
     # On a terminal the core's complaints are shown above the panel; elsewhere they are stderr's.
     stderr = subprocess.PIPE if can_redraw(console) and sys.stderr.isatty() else None
@@ -51,7 +51,7 @@ def train(arguments: Sequence[str], console: Console, core: Sequence[str] = CORE
 
 
 def run_module(module: str, arguments: Sequence[str]) -> int:
-    """Run a module of the core that talks to the terminal itself; its exit code."""
+    """Run a module of the core that talks to the terminal itself; returns its exit code."""
     refuse_without_core()
     with _child([sys.executable, "-m", module, *arguments]) as child:
         code = child.wait()
@@ -59,7 +59,7 @@ def run_module(module: str, arguments: Sequence[str]) -> int:
 
 
 def refuse_without_core() -> None:
-    """Raise InfrastructureError where training cannot start for want of packages."""
+    """Raise InfrastructureError if training cannot start because packages are missing."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise InfrastructureError(
@@ -109,7 +109,7 @@ def _end_with_parent() -> None:
 
 
 def _follow(child: subprocess.Popen[str], display: Display) -> Path | None:
-    """Show the run until its process ends; the run's directory once the child has named it."""
+    """Show the run until its process ends; returns the run's directory once the child has named it."""
     assert child.stdout is not None
     passing = [_PassOn(child.stderr, display)] if child.stderr else []
     run = _named_run(child.stdout, display)
@@ -144,7 +144,7 @@ class _PassOn:
             self._lines += 1
 
     def finish(self) -> None:
-        """Return when all is passed on, or nothing comes any more: a grandchild may hold the pipe open."""
+        """Return when everything is passed on, or nothing comes any more: a grandchild may hold the pipe open."""
         passed = -1
         while self._thread.is_alive() and passed != self._lines:
             passed = self._lines
@@ -174,7 +174,7 @@ def _has_ended(child: subprocess.Popen[str]) -> bool:
 
 
 def _conclude(console: Console, run: Path | None, code: int) -> None:
-    """Where the run lies, how it ended, and what to type next."""
+    """Where the run is, how it ended, and what to type next."""
     if run is None:
         return
     status = RunReader(run).status()

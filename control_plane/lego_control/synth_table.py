@@ -38,7 +38,7 @@ class Table(BaseModel):
 
 
 def clean(folder: Path, table: Table) -> None:
-    """Remove what a command that ended early left of the project at hand."""
+    """Remove what a command that ended early left of an unfinished project."""
     kept = {FILE, *(made.task for built in table.projects for made in built.tasks if not made.faults)}
     for path in folder.iterdir():
         if path.name not in kept:

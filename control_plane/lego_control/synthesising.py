@@ -140,7 +140,8 @@ async def _synth(wanted: Sequence[str], into: Path, table: Table, backend: Sandb
 
 
 def _read(wanted: Iterable[str]) -> tuple[dict[str, Project], dict[str, str]]:
-    """All projects before anything runs, and why some cannot be used: what cannot be fetched costs no hours."""
+    """All projects, and why some cannot be used. This comes before anything runs, so that a failed download does
+    not cost hours."""
     from lego_harness.synthesis.project import read_project
 
     found: dict[str, Project] = {}

@@ -36,7 +36,7 @@ def verdict(run: Run) -> str:
 
 
 def run_diagnose(runs: Runs, run: str, as_of_step: int | None = None) -> Diagnosis:
-    """Everything the detectors say, at the last step or at an earlier one."""
+    """Everything the detectors say, as of the last step or an earlier one."""
     found = runs.get(run)
     found.index.refresh("steps", "heldout", "events")
     series = make_run_series(found)
@@ -73,7 +73,7 @@ def run_diagnose(runs: Runs, run: str, as_of_step: int | None = None) -> Diagnos
 
 
 def _now(run: Run, series: Series) -> Diagnosed:
-    """At the last step, and whether the watchdog has looked at it."""
+    """The diagnosis at the last step, and whether the watchdog has looked at that step."""
     heard = run.index.rows(
         "SELECT step FROM event WHERE kind = ? AND step IS NOT NULL ORDER BY seq DESC LIMIT 1", (HEARTBEAT,)
     )
@@ -81,7 +81,7 @@ def _now(run: Run, series: Series) -> Diagnosed:
 
 
 def policy(run: Run) -> WatchdogPolicy:
-    """The one that holds, or the default where this version cannot read it."""
+    """The policy that holds, or the default if this version cannot read it."""
     try:
         registered = parse_recipe(run.recipe()).watchdog
     except UsageError:

@@ -167,7 +167,8 @@ def demo_runs(
 
 
 def _require_screen() -> None:
-    """Raise UsageError where nothing can be drawn; a browser (Textual names its driver) is no terminal and can."""
+    """Raise UsageError if nothing can be drawn; a browser, where Textual names its driver, is not a terminal but
+    can."""
     from rich.console import Console
 
     from lego_tui.progress import can_redraw

@@ -23,7 +23,7 @@ from lego_core.store.json_records import to_json
 
 
 def check_runs(runs: Sequence[Path], policy: Path | None, *, is_backtest: bool, wanted: Outputs) -> int:
-    """Hold each run against the policy file, or against its own; the exit code."""
+    """Judge each run by the policy file, or by its own policy; returns the exit code."""
     given = load_policy(policy) if policy else None
     outcomes: list[Outcome] = []
     is_collapsed = False

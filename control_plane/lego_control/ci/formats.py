@@ -26,7 +26,7 @@ _MARKS = {
 
 
 def junit(report: Report) -> str:
-    """One test case a check; what could not be carried out is an `<error>`, what was waived is told."""
+    """One test case per check; one that could not be carried out is an `<error>`, and a waived one says so."""
     outcomes = report.outcomes
     suite = ET.Element(
         "testsuite",
@@ -100,7 +100,7 @@ def _xml(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text in a table of Markdown: no markup, no line break."""
+    """Text for a Markdown table: no markup, no line break."""
     escaped = "".join(f"&#{ord(char)};" if char in "|<>&`*_[]\\" else char for char in text)
     return " ".join("".join(c if c.isprintable() else " " for c in escaped).split())
 

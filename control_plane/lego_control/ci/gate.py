@@ -22,7 +22,7 @@ METRICS = ("solve_rate", "reward", "tokens")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """Candidate minus baseline over the tasks both have."""
+    """Candidate minus baseline over the tasks that both have."""
 
     num_tasks: int
     effect: float

@@ -28,7 +28,7 @@ class Status(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     WAIVED = "waived"
-    """Failed, and the recipe says by name and with a reason that it may."""
+    """Failed, but the recipe allows that, by name and with a reason."""
     SKIPPED = "skipped"
     """Does not apply to this recipe."""
     ERROR = "error"
@@ -45,7 +45,7 @@ class Outcome:
     evidence: str
     """What was seen, in one line of ours."""
     remedy: str = ""
-    """What to do about it; empty where nothing has to be done."""
+    """What to do about it; empty if nothing has to be done."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +55,7 @@ class Report:
     title: str
     outcomes: tuple[Outcome, ...]
     properties: dict[str, str]
-    """Seed, commit, versions: what somebody needs to do it again."""
+    """Seed, commit, versions: what somebody needs to repeat it."""
     is_collapsed: bool = False
 
     @property
@@ -69,7 +69,7 @@ class Report:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """Plain values: `checks` as the records say, `exit_code`, `properties`."""
+    """As plain values: `checks` with the records' fields, `exit_code`, `properties`."""
     from lego_core.store.json_records import to_json
 
     return {

@@ -24,9 +24,9 @@ class Outputs:
 
     junit: Path | None
     json: str | None
-    """A file, or `-` for stdout and nothing else there."""
+    """A file, or `-` for stdout, which then gets nothing else."""
     summary: str | None
-    """A file to append to; `auto` is GitHub's where there is one."""
+    """A file to append to; `auto` is GitHub's if there is one."""
 
 
 def outputs(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,8 +45,8 @@ def outputs(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def publish(report: Report, wanted: Outputs, extra: dict[str, Any] | None = None) -> int:
-    """Tell a report everywhere; its exit code. `extra` joins the JSON. Raises InfrastructureError for
-    a file that cannot be written."""
+    """Write a report to every place; returns its exit code. `extra` is added to the JSON. Raises
+    InfrastructureError for a file that cannot be written."""
     from lego_control.ci.formats import github_annotations, junit, summary
 
     value = json.dumps(as_json(report) | (extra or {}), indent=2, allow_nan=False)

@@ -72,7 +72,7 @@ def make_rollout(name: str, errand: Errand, setting: Setting, rng: np.random.Gen
 
 
 def _as_answer(act: Act) -> Act:
-    """Claude Code's agent ends by answering; others call for the end."""
+    """Claude Code's agent ends by answering; others end with a call."""
     is_end = act.command.startswith("echo COMPLETE_TASK")
     return Act(thinking=act.thinking, command="", said="Done.") if is_end else act
 

@@ -27,7 +27,7 @@ class Scene:
     cheat: float = 0.0
     """Share of rollouts that go for the grader instead of the task."""
     setup_failures: float = 0.0
-    """Share of rollouts whose sandbox does not start; twice as likely where the image is large."""
+    """Share of rollouts whose sandbox does not start; twice as likely if the image is large."""
     timeouts: float = 0.0
     truncated: float = 0.03
     entropy: float = 0.4
@@ -48,7 +48,7 @@ class Story:
 
     name: str
     says: str
-    """What is planted, in one line; printed by the command, never written into the run."""
+    """What the story plants, in one line; printed by the command, never written into the run."""
     scene: Callable[[float], Scene]
     harness: str = "mini-swe-agent"
     seed: int = 0

@@ -37,10 +37,8 @@ _BEGIN = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 def write_demo_runs(
     out: Path, names: tuple[str, ...] = (), steps: int = STEPS
 ) -> Iterator[tuple[Story, Path]]:
-    """Write the named stories (all without a name) into `out`, each at once or not at all.
-
-    Raises UsageError for an unknown name and for one that is there already.
-    """
+    """Write the named stories (all if none is named) into `out`, each completely or not at all. Raises UsageError
+    for an unknown name and for a story that is there already."""
     stories = [find_story(name) for name in names] or list(STORIES)
     taken = [story.name for story in stories if (out / story.name).exists()]
     if taken:

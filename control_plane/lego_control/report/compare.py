@@ -24,7 +24,7 @@ METRICS = (
 DRAWN = ("reward_mean", "heldout", "entropy", "tokens per rollout")
 MAX_TASKS = 20
 _LETTERS = "ABCDEFGH"
-"""What the runs are called in tables: as many as `lego compare` takes."""
+"""The runs' letters in tables; `lego compare` takes at most this many."""
 
 
 def parts(runs: Sequence[RunFeed]) -> list[Part]:
@@ -100,7 +100,7 @@ def _metrics(runs: Sequence[RunFeed]) -> Part:
 
 
 def _tasks(a: RunFeed, b: RunFeed) -> Part:
-    """Solve rates of the tasks both trained on, as pairs."""
+    """Solve rates of the tasks that both trained on, as pairs."""
     found = paired(task_rates(a.index), task_rates(b.index))
     title = f"Tasks that {a.name} and {b.name} both met"
     if found is None:

@@ -119,7 +119,7 @@ def schedule(source: Source) -> Part:
 
 
 def _rewards(source: Source) -> Figure:
-    """Both rates at the steps they were measured at: an evaluation may come before the first step."""
+    """Both rates at the steps at which they were measured: an evaluation may come before the first step."""
     run = source.feed
     x = sorted({*run.steps.steps, *run.heldout.steps})
     curves = {

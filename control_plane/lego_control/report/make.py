@@ -63,7 +63,7 @@ PARTS: dict[str, Callable[[Source], Part]] = {
 
 
 def make(source: Source, only: Collection[str] = ()) -> list[Part]:
-    """The wanted parts, all without `only`. Raises UsageError for one that there is not."""
+    """The wanted parts, all of them if `only` is empty. Raises UsageError for an unknown one."""
     unknown = sorted(set(only) - PARTS.keys())
     if unknown:
         raise UsageError(f"--only: no part {unknown[0]!r}, expected some of {', '.join(PARTS)}")

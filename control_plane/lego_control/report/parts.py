@@ -21,12 +21,12 @@ class Table:
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     mono: int = -1
-    """Column whose characters stand below each other; −1 for none."""
+    """Column whose characters must be aligned vertically; −1 for none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """Curves over one axis, or bars beside or on each other."""
+    """Curves over one axis, or bars, grouped or stacked."""
 
     kind: str
     """`lines`, `bars` or `stack`."""
@@ -50,13 +50,13 @@ class Part:
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
     quotes: tuple[tuple[str, str], ...] = ()
-    """(heading, text of any length and lines), from a model: shown fenced."""
+    """(heading, text of any length and number of lines) from a model: shown fenced."""
     missing: str = ""
     """What would produce what is not here."""
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Any]], *, mono: int = -1) -> Table:
-    """A table of anything: numbers short, text safe."""
+    """A table of any values, with numbers shortened and text made safe."""
     return Table(headers=tuple(headers), rows=tuple(tuple(cell(c) for c in row) for row in rows), mono=mono)
 
 

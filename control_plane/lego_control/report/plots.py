@@ -51,7 +51,7 @@ def svg(figure: Figure) -> str:
 
 
 def _y_label(figure: Figure) -> str:
-    """A single curve is named at its axis: it needs no legend."""
+    """A single curve is named at its axis and needs no legend."""
     if len(figure.curves) != 1:
         return figure.y_label
     (name,) = figure.curves

@@ -14,7 +14,7 @@ from lego_tui.behaviours.table9 import ROWS, pass_rates, table9
 from lego_tui.feed.index import Entry
 
 BINS = 40
-"""Points along the steps of figures that count rollouts."""
+"""Number of points along the steps in figures that count rollouts."""
 
 
 def termination(source: Source) -> Part:
@@ -63,7 +63,7 @@ def wall_clock(source: Source) -> Part:
 
 
 def in_batch(source: Source) -> Part:
-    """Figure 5: first and last epoch where there are several, first and last third of the steps else."""
+    """Figure 5: first and last epoch if there are several, otherwise first and last third of the steps."""
     spans, what = _spans(source)
     groups = [source.groups(some) for some in spans]
     size = max((len(g) for some in groups for g in some), default=0)
@@ -212,7 +212,7 @@ def reasoning(source: Source) -> Part:
 
 
 def _spans(source: Source) -> tuple[list[list[Entry]], str]:
-    """Trained rollouts by epoch; by first and last third of the steps where there is but one."""
+    """Trained rollouts by epoch; by first and last third of the steps if there is only one."""
     known = {(o.entry.step, o.entry.group): o.epoch for o in source.opened}
     if len(set(known.values())) > 1:
         epochs: dict[int, list[Entry]] = {}
@@ -240,7 +240,7 @@ def _last_whole(epochs: Sequence[list[list[Entry]]]) -> list[list[Entry]]:
 
 
 def _siblings(source: Source) -> list[Opened]:
-    """All rollouts of the group that tells most: the latest of those where some solved the task and some did not."""
+    """All rollouts of the most telling group: the latest in which some solved the task and some did not."""
     groups = source.groups(source.trained)
     mixed = [g for g in groups if len({solved(e) for e in g}) > 1] or groups
     if not mixed:
@@ -250,7 +250,7 @@ def _siblings(source: Source) -> list[Opened]:
 
 
 def _bins(entries: Sequence[Entry]) -> list[tuple[int, list[Entry]]]:
-    """Rollouts by step, neighbouring steps together where there are many."""
+    """Rollouts by step, with neighbouring steps merged if there are many."""
     by_step: dict[int, list[Entry]] = {}
     for entry in entries:
         by_step.setdefault(entry.step, []).append(entry)

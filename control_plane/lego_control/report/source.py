@@ -25,7 +25,7 @@ from lego_tui.feed.trajectory import Rollout
 MAX_OPENED = 1200
 """How many training rollouts are opened, and as many evaluation rollouts."""
 LARGE = 16 * 2**20
-"""Packed bytes from which on a rollout is left closed."""
+"""A rollout with at least this many packed bytes is not opened."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +40,7 @@ class Opened:
     strip: str
     """A letter for each turn."""
     reasoning: float
-    """Share of reasoning in the characters that the assistant wrote; NaN where it wrote none."""
+    """Share of reasoning in the characters that the assistant wrote; NaN if it wrote none."""
     written: int
     """Those characters."""
     change: str
@@ -68,7 +68,7 @@ class Source:
 
     @property
     def unread(self) -> str:
-        """What could not be read, in a sentence; empty where everything was."""
+        """What could not be read, in a sentence; empty if everything was."""
         return self.feed.unread(self.num_broken)
 
     def load(self, entry: Entry) -> Rollout:
@@ -98,7 +98,7 @@ class Source:
         return list(found.values())
 
     def open(self, entry: Entry) -> Opened | None:
-        """What is kept of a rollout; None where it cannot be read."""
+        """What is kept of a rollout; None if it cannot be read."""
         rollout = self.load(entry) if entry.length < LARGE else None
         return None if rollout is None or rollout.complaint else _opened(entry, rollout)
 

@@ -30,8 +30,8 @@ NOT_TYPED = "the run's name was not typed by a person: nothing was asked of the 
 
 
 def question(runs: Runs, run: str, verb: str, overrides: Sequence[str] = ()) -> str:
-    """What a person is told before they type: numbers of ours and what the agent wants changed, nothing that the policy
-    wrote."""
+    """What a person is told before they type: numbers of ours and the changes the agent wants, nothing that the
+    policy wrote."""
     told = run_status(runs, run)
     control.changes_for(runs.get(run), overrides)
     age = (
@@ -47,7 +47,7 @@ def question(runs: Runs, run: str, verb: str, overrides: Sequence[str] = ()) -> 
 
 
 def question_of_start(folder: Path, recipe: str, overrides: Sequence[str]) -> str:
-    """The same for a new run: which recipe, and every setting that the agent wants otherwise."""
+    """The same for a new run: which recipe, and every setting that the agent wants changed."""
     path = recipe_below(folder, recipe)
     name = load_recipe(path, overrides).run.name
     told = line(str(path.relative_to(folder.resolve())), 300)
@@ -72,7 +72,7 @@ def run_control(
     mode: str = "checkpoint",
     overrides: Sequence[str] = (),
 ) -> Control:
-    """Stop, pause or resume, with changes of the recipe. `typed` is None where the person declined."""
+    """Stop, pause or resume, with changes of the recipe. `typed` is None if the person declined."""
     if mode not in MODES:
         raise Refusal("bad_argument", "unknown mode", f"one of {', '.join(MODES)}")
     found = runs.get(run)
@@ -100,7 +100,7 @@ def run_control(
 
 
 def watch_set(runs: Runs, run: str, action: str, typed: str | None, *, client: str, reason: str) -> Watch:
-    """Set what the run's watchdog does on a collapse; what that would have meant so far."""
+    """Set what the run's watchdog does on a collapse; returns what that would have meant so far."""
     found = runs.get(run)
     found.index.refresh("steps", "events")
     holds = policy(found)
@@ -129,7 +129,7 @@ def watch_set(runs: Runs, run: str, action: str, typed: str | None, *, client: s
 
 
 def _require_known(run: Run) -> None:
-    """Raises Refusal where defaults would take the place of a recipe's limits for good."""
+    """Raises Refusal if defaults would replace a recipe's limits for good."""
     default = WatchdogPolicy()
     if effective_policy(run.layout.root, default) is not default:
         return
@@ -176,7 +176,7 @@ def run_start(
 
 
 def name_of_run(recipe: Path) -> str:
-    """What a run by this recipe is called, before its time. Raises UsageError."""
+    """The name of a run with this recipe, without its time stamp. Raises UsageError."""
     return load_recipe(recipe).run.name
 
 

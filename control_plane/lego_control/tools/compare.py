@@ -32,7 +32,7 @@ def compare(
     runs: Runs, a: str, b: str, first_step: int | None = None, last_step_: int | None = None, b_first: int | None = None,
     b_last: int | None = None,
 ) -> Comparison:  # fmt: skip
-    """Means over the given steps, by default the last 20 that both have; b's own range where one is given."""
+    """Means over the given steps, by default the last 20 that both have; `b` has a range of its own if one is given."""
     one, other = runs.get(a), runs.get(b)
     for run in (one, other):
         run.index.refresh("steps", "events")

@@ -14,7 +14,7 @@ from lego_harness.errors import InfrastructureError
 from lego_harness.types import StopReason, Trajectory
 
 MAX_BYTES = 256 * 2**20
-"""Unpacked; what is larger is for `lego export`."""
+"""Unpacked size; larger trajectories are for `lego export`."""
 _HEADER_BYTES = 32
 
 
@@ -43,7 +43,7 @@ def load(run: Run, handle: str) -> Trajectory:
 
 
 def message_text(message: dict[str, Any]) -> str:
-    """Everything a message says: its text, its thinking, its tool calls, its results."""
+    """Everything in a message: its text, its thinking, its tool calls, its results."""
     parts = [_text(message.get(key)) for key in ("reasoning_content", "content")]
     calls: Any = message.get("tool_calls")
     for call in cast(list[Any], calls) if isinstance(calls, list) else []:

@@ -25,7 +25,7 @@ def metrics_query(
     max_points: int = 100,
     cursor: str | None = None,
 ) -> Series:
-    """Globs over metric names; a union of steps, aligned."""
+    """The metrics whose names match the globs, aligned on the union of their steps."""
     found = runs.get(run)
     found.index.refresh("steps")
     known = [str(key) for (key,) in found.index.rows("SELECT key FROM metric_key")]
@@ -71,7 +71,7 @@ def _match(known: list[str], globs: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _spikes(steps: list[int], columns: dict[str, dict[int, float | None]], points: int) -> list[int]:
-    """Of each bucket the steps where a key is smallest and largest, and the last step of all."""
+    """From each bucket the steps at which a key is smallest and largest, and the last step of all."""
     per_bucket = 2 * len(columns)
     buckets = max(1, (points - 1) // per_bucket)
     size = math.ceil(len(steps) / buckets)

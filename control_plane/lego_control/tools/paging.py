@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from lego_control.failures import Refusal
 
 RESULT_BYTES = 20_000
-"""Of JSON: 8,000 tokens at the 2.5 bytes a token that numbers and identifiers cost."""
+"""JSON bytes: 8,000 tokens at 2.5 bytes each, as in numbers and identifiers."""
 RESERVED = 2_500
 """Room for everything besides the rows."""
 T = TypeVar("T", bound=BaseModel)
@@ -23,7 +23,7 @@ T = TypeVar("T", bound=BaseModel)
 def page(
     rows: Iterable[T], start: int, limit: int, budget: int = RESULT_BYTES - RESERVED
 ) -> tuple[list[T], str | None]:
-    """The first rows that fit, and the cursor of what follows; `start` is the place of the first."""
+    """The first rows that fit, and the cursor of the rest; `start` is the place of the first."""
     taken: list[T] = []
     used = 0
     for row in rows:
@@ -40,7 +40,7 @@ def size_of(row: BaseModel) -> int:
 
 
 def place(cursor: str | None) -> int:
-    """Where a page begins. Raises Refusal on a cursor that is none of ours."""
+    """Where a page begins. Raises Refusal for a cursor that is not ours."""
     if not cursor:
         return 0
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 12:

@@ -98,7 +98,7 @@ def rewards_audit(
     limit: int = 50,
     cursor: str | None = None,
 ) -> RewardsAudit:
-    """Degenerate tasks, tasks whose solve rate turned round, rewards between 0 and 1, missing grades."""
+    """Degenerate tasks, tasks whose solve rate reversed, rewards between 0 and 1, missing grades."""
     found = _fresh(runs, run)
     span = (first_step, last_step_ if last_step_ is not None else 2**62)
     start = place(cursor)
@@ -156,7 +156,7 @@ def _odd(run: Run, span: tuple[int, int]) -> Iterator[AuditRow]:
 
 
 def _flips(run: Run, span: tuple[int, int]) -> Iterator[AuditRow]:
-    """A task solved three times in four at first and not once in four at last, or the other way round."""
+    """Tasks solved at least three times in four at first and at most once in four at last, or the other way round."""
     middle = run.index.rows(
         "SELECT (MIN(step) + MAX(step)) / 2 FROM trajectory WHERE step BETWEEN ? AND ?", span
     )[0][0]

@@ -36,7 +36,7 @@ def trajectory_read(
     count: int = 50,
     cursor: str | None = None,
 ) -> Rollout:
-    """`first` and `count` choose turns, or messages in that view; `cursor` goes on from there."""
+    """`first` and `count` choose turns, or messages in the messages view; `cursor` continues from an earlier page."""
     if view not in VIEWS:
         raise Refusal("bad_argument", "unknown view", f"view one of {', '.join(VIEWS)}")
     found = runs.get(run)

@@ -40,7 +40,7 @@ def trajectories_search(
     min_reward: float | None = None, max_reward: float | None = None, is_graded: bool | None = None, text: str = "",
     is_regex: bool = False, sort: str = "newest", evaluations: bool = False, limit: int = 30, cursor: str | None = None,
 ) -> Trajectories:  # fmt: skip
-    """Rows with handles; counts by stop reason, reward and step over all that match."""
+    """Rows with handles; counts by stop reason, reward and step over all matches."""
     if sort not in ORDERS:
         raise Refusal("bad_argument", "unknown order", f"sort by one of {', '.join(ORDERS)}")
     found = runs.get(run)
@@ -141,7 +141,7 @@ def _search(
     limit: int,
     warnings: list[str],
 ) -> tuple[list[TrajectoryRow], str | None]:
-    """Look into one trajectory after the other until the page is full or the time is over."""
+    """Search one trajectory after another until the page is full or the time is up."""
     until = time.monotonic() + SEARCH_S
     hits: list[TrajectoryRow] = []
     looked, room = 0, RESULT_BYTES - RESERVED

@@ -25,7 +25,7 @@ SIGNALS = (
     "mean_abs_dlogp", "routing_coverage", "tokens_per_s", "zero_variance_groups", "groups",
 )  # fmt: skip
 STAGES = ("rollout", "train", "checkpoint", "sync")
-"""Of a step, as the controller times them; whatever else a file calls a stage is none."""
+"""The stages of a step, as the controller times them; nothing else that a file calls a stage counts."""
 WINDOW = 15
 RECENT = 20
 
@@ -33,7 +33,7 @@ RECENT = 20
 def runs_list(
     runs: Runs, status: str | None = None, query: str = "", limit: int = 20, cursor: str | None = None
 ) -> RunsList:
-    """Newest first; `status` and a part of the name narrow it."""
+    """Newest first; `status` and a part of the name narrow the list."""
     start = place(cursor)
     rows = (row(runs, name) for name in runs.names() if query.lower() in name.lower())
     matching = (found for found in rows if status in (None, found.state))
@@ -42,7 +42,7 @@ def runs_list(
 
 
 def row(runs: Runs, name: str) -> RunRow:
-    """One line about a run; a run that cannot be read is a line, too."""
+    """One line about a run; a run that cannot be read has one, too."""
     try:
         run = runs.get(name)
         run.index.refresh("steps", "events")
@@ -111,7 +111,7 @@ def value_at(run: Run, key: str, step: int) -> float | None:
 
 
 def finite(value: float | None) -> float | None:
-    """JSON has no NaN: what is no number is null, and a warning says so."""
+    """JSON has no NaN: a value that is not a number becomes null, and a warning says so."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
 
 

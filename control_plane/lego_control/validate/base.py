@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lego_harness.types import Task
 
 PROFILES = ("smoke", "parity", "full")
-"""Each does what the ones before it do, on more."""
+"""Each does what the ones before it do, and more."""
 SAMPLE = {"smoke": 4, "parity": 32, "full": 10_000}
 """Tasks that are tried."""
 
@@ -38,7 +38,7 @@ class Skip(Exception):
 
 @dataclass(kw_only=True, slots=True)
 class Ground:
-    """What checks stand on; made once, changed by nobody after."""
+    """What checks work with; made once, never changed afterwards."""
 
     recipe: Recipe
     profile: str
@@ -46,9 +46,9 @@ class Ground:
     """A folder for this validation, removed after it."""
     backend: SandboxBackend
     proofs: Callable[[Ground], Awaitable[dict[str, Any]]]
-    """The numeric proofs of the core, by name; run once, in a process of their own."""
+    """The numeric proofs of the core, by name; run once, in their own process."""
     made: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What several checks look at, made by the first of them."""
+    """Results that several checks use, made by the first of them."""
 
     @property
     def sample(self) -> int:
@@ -77,7 +77,7 @@ class Ground:
         return self.made["tasks"]
 
     def some_tasks(self) -> tuple[Task, ...]:
-        """As many as the profile tries, from all over the pool."""
+        """As many tasks as the profile tries, from all over the pool."""
         tasks = self.tasks()
         stride = max(len(tasks) // self.sample, 1)
         return tasks[::stride][: self.sample]

@@ -113,8 +113,8 @@ def _progress(outcome: Outcome) -> None:
 
 
 async def core_proofs(ground: Ground) -> dict[str, Any]:
-    """What the core's proofs say, by name; their process runs once a validation. Raises
-    InfrastructureError with the end of its log when it said nothing."""
+    """What the core's proofs say, by name; their process runs once per validation. Raises InfrastructureError with
+    the end of its log if it said nothing."""
     from lego_harness.errors import InfrastructureError
 
     if "told" not in ground.made:

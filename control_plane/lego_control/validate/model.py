@@ -10,7 +10,8 @@ from lego_core.model_config import read_config
 
 
 def model_dir(ground: Ground) -> Path | None:
-    """The checkpoint folder; for a policy that is built the one the core's proofs have built, else None."""
+    """The checkpoint folder. For a policy that is built on the spot, the one that the core's proofs have built, or
+    None before that."""
     if ground.recipe.model.path not in BUILT_POLICIES:
         return Path(ground.recipe.model.path)
     marker = ground.scratch / "model_dir"

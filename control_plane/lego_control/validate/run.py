@@ -26,7 +26,7 @@ async def run_checks(
     waive: Mapping[str, str],
     told: Callable[[Outcome], None] = lambda outcome: None,
 ) -> tuple[Outcome, ...]:
-    """An outcome a check, in the plan's order; each is `told` when it is known."""
+    """One outcome per check, in the plan's order; each is passed to `told` as soon as it is known."""
     ends = time.monotonic() + budget_s
     outcomes: dict[str, Outcome] = {}
     for check in plan:
@@ -94,5 +94,5 @@ def _waived(outcome: Outcome, waive: Mapping[str, str]) -> Outcome:
 
 
 def _stands(outcome: Outcome) -> bool:
-    """A waived check counts as passed for those that build on it: somebody wants to go on."""
+    """A waived check counts as passed for those that depend on it, because somebody wants to go on."""
     return outcome.status in (Status.PASSED, Status.WAIVED)

@@ -10,9 +10,9 @@ from lego_control.validate.model import model_dir, weight_bytes
 
 GIB = 2**30
 BYTES_PER_TOKEN = 40
-"""Ids, log-probabilities, routes and text of one sampled token and its context, compressed."""
+"""Compressed bytes of ids, log-probabilities, routes and text for one sampled token and its context."""
 SPENT = 0.25
-"""Of the token budget, by the average rollout: more than any run of the paper."""
+"""Share of the token budget that the average rollout uses: more than in any run of the paper."""
 
 
 def run(ground: Ground) -> str:

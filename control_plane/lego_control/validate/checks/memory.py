@@ -12,7 +12,7 @@ PROCESS_GIB = 1.0
 """Python, torch and libraries of one process."""
 SANDBOX_GIB = 0.3
 COPIES = 5
-"""Of the weights in fp32: policy, reference, gradient and Adam's two moments."""
+"""Copies of the weights in fp32: policy, reference, gradient and Adam's two moments."""
 MEMINFO = Path("/proc/meminfo")
 
 
@@ -37,6 +37,6 @@ def run(ground: Ground) -> str:
 
 
 def free_gib() -> float:
-    """What the kernel says can be had without swapping."""
+    """Memory that the kernel says is available without swapping."""
     lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines() if ":" in line)
     return int(lines["MemAvailable"].split()[0]) * 1024 / GIB

@@ -35,7 +35,7 @@ def run(ground: Ground) -> str:
 
 
 def _content(task: Task) -> str:
-    """A task by what it asks and where it begins, whatever it is called."""
+    """Identifies a task by its instruction and its starting files, whatever its name."""
     digest = hashlib.sha256(task.instruction.strip().encode())
     for name, data in sorted(workspace_files(task).items()):
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
