@@ -27,7 +27,7 @@ class Action:
     """A key of LETTERS."""
     tool: str
     command: str
-    """The telling argument; the tool's arguments as JSON where none is."""
+    """The telling argument, or the tool's arguments as JSON if there is none."""
 
 
 def actions(messages: Sequence[Mapping[str, Any]], harness: str = "") -> list[Action]:

@@ -49,7 +49,7 @@ from lego_tui.widgets.prompt import Prompt
 
 POLL_S = 1.0
 DRAW_S = 0.25
-"""Least time between two redraws that nobody asked for."""
+"""Shortest time between two redraws that nobody asked for."""
 PAGES = (
     FleetPage, RunPage, StepPage, TrajectoryPage, HealthPage, SandboxesPage, PoolPage, ReviewPage, GroupPage, ComparePage, HelpPage,
 )  # fmt: skip
@@ -113,7 +113,7 @@ class Watch(App[None]):
         self._drawn_at = 0.0
         self.num_draws = 0
         self.is_due = self.is_reading = False
-        """A page is still to be drawn; something is read for it."""
+        """`is_due`: a page is still to be drawn; `is_reading`: something is being read for it."""
         self._wake = asyncio.Event()
         self._switcher = ContentSwitcher(*self._pages.values(), initial=self._first_page())
         self._top, self._bottom = Bar(id="top"), Bar(id="bottom")
@@ -164,7 +164,7 @@ class Watch(App[None]):
                     await asyncio.wait_for(self._wake.wait(), POLL_S)
 
     def draw(self) -> None:
-        """Show what is known now, and have read what the page still needs."""
+        """Show what is known now, and start reading what the page still needs."""
         if not self.is_running or not self._switcher.is_attached:  # it is being left
             return
         self._drawn_at = time.monotonic()

@@ -54,6 +54,6 @@ class AsciiFilter(LineFilter):
 
 
 def is_needed() -> bool:
-    """True where the terminal's locale says that it does not show UTF-8."""
+    """True if the terminal's locale says that it does not show UTF-8."""
     said = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or "UTF-8"
     return "utf" not in said.lower()

@@ -39,9 +39,9 @@ class Finding:
     what: str
     evidence: str
     turn: int | None = None
-    """Index of the assistant's message; None where the patch shows it."""
+    """Index of the assistant's message; None if the patch shows it."""
     is_recorded: bool = False
-    """True when the run recorded it, False when it was read off here."""
+    """True if the run recorded it, False if it was found here."""
 
 
 def audit(rollout: Rollout, done: Sequence[Action]) -> list[Finding]:
@@ -62,7 +62,7 @@ def audit(rollout: Rollout, done: Sequence[Action]) -> list[Finding]:
 
 
 def _recorded(value: Any) -> list[Finding]:
-    """Findings the run wrote, whatever their exact shape."""
+    """Findings that the run recorded, whatever their exact shape."""
     if isinstance(value, dict):
         table = cast(dict[str, Any], value)
         inner = table.get("findings")

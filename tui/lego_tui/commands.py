@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run_command(watch: Watch, line: str) -> str:
-    """Do what was typed; what to tell about it, empty when it shows by itself."""
+    """Do what was typed; returns what to say about it, empty if the effect is visible."""
     word, _, rest = line.strip().partition(" ")
     if word in ("q", "quit"):
         watch.exit()

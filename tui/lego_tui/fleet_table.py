@@ -46,7 +46,7 @@ SORTS: dict[int, Callable[[RunFeed], float | str]] = {
 
 
 def cells(run: RunFeed, look: Palette, marks: str = "") -> list[Cell]:
-    """One cell for each of COLUMNS; `marks` stand before the name."""
+    """One cell for each of COLUMNS; `marks` are put before the name."""
     word, status, found = verdict(run), run.status, findings(run)
     return [
         (marks + one_line(run.name, 200), look.strong),

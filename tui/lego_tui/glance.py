@@ -38,7 +38,7 @@ class Glance:
     stage_total: int
     """Rollouts the current stage waits for; 0 in a stage without any."""
     beside: str
-    """The evaluation that goes on beside training, in words; empty without one."""
+    """The evaluation that runs alongside training, in words; empty without one."""
     total_steps: int
     steps: tuple[StepRecord, ...]
     heldout: tuple[HeldoutRecord, ...]
@@ -47,7 +47,7 @@ class Glance:
 
 
 def look(reader: RunReader, recipe: Recipe) -> Glance:
-    """Look at a run once. Raises InfrastructureError where a file of it is broken."""
+    """Look at a run once. Raises InfrastructureError if one of its files is broken."""
     steps, heldout = reader.steps(), reader.heldout()
     events = reader.events()
     stage = next((event for event in reversed(events) if event.kind == "stage"), None)

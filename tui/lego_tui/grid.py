@@ -23,7 +23,7 @@ class Column:
     grows: bool = False
     """Takes what is left."""
     rank: int = 0
-    """Columns of the highest rank go first where there is no room."""
+    """Columns of the highest rank are dropped first if there is no room."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _SERIES = {
     "truncated": "truncated share",
     "malformed": "malformed share",
 }
-"""Metric of a finding → series that shows it, where they are not of one name."""
+"""Metric of a finding → series that shows it, if the names differ."""
 _LOOK = {
     "environment_failure": "6 Sandboxes",
     "engine_and_trainer_disagree": "4 Trajectory, t",
@@ -78,7 +78,7 @@ def where(hypothesis: Hypothesis) -> str:
 
 
 def just_before(run: RunFeed, step: int, window: int = 2) -> list[str]:
-    """Events of the few steps before a finding began; of those that every step has, none."""
+    """Events of the few steps before a finding began, without those that every step has."""
     found: list[str] = []
     for event in run.events:
         at = event.fields.get("step")

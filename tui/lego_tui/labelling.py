@@ -22,7 +22,7 @@ HINT = f"{' · '.join(LABELS)}; then why"
 
 
 def ask_label(shell: Watch, purpose: str) -> None:
-    """Have a label typed: `label`, or `exclude` for one that also wants the task out of the pool."""
+    """Ask for a label: `label`, or `exclude` for one that also wants the task out of the pool."""
     if shell.state.allow_control:
         shell.query_one(Prompt).ask(purpose, HINT)
     else:
@@ -30,7 +30,7 @@ def ask_label(shell: Watch, purpose: str) -> None:
 
 
 def give_label(run: RunFeed, entry: Entry, typed: str, *, exclude: bool) -> str:
-    """Label a rollout; what came of it in a sentence. The beginning of a label is enough where it is one's own."""
+    """Label a rollout; returns the result in a sentence. The beginning of a label is enough if it is unambiguous."""
     word, _, note = typed.strip().partition(" ")
     meant = [label for label in LABELS if label.startswith(word)]
     if not word or len(meant) != 1:

@@ -36,7 +36,7 @@ _UNPLOTTED = {"step", "policy_version"}
 
 
 def names(run: RunFeed) -> list[str]:
-    """Series that a run has, the telling ones first."""
+    """Series that a run has, the most telling ones first."""
     measured = [name for name in run.steps.names if name not in _UNPLOTTED]
     first = [name for name in FIRST if name in measured or _is_made(run, name)]
     return [*first, *sorted(set(measured) - set(FIRST))]

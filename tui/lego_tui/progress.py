@@ -36,12 +36,12 @@ class Display(Protocol):
         ...
 
     def note(self, line: str) -> None:
-        """A line beside the display; untrusted text, shown safely."""
+        """A line next to the display; untrusted text, shown safely."""
         ...
 
 
 def make_display(console: Console) -> Display:
-    """A live panel where one can be drawn, plain lines elsewhere."""
+    """A live panel if one can be drawn, plain lines otherwise."""
     return LiveDisplay(console) if can_redraw(console) else LineDisplay(console)
 
 
@@ -114,7 +114,7 @@ def step_line(record: StepRecord, glance: Glance) -> str:
 
 
 def signal(record: StepRecord) -> str:
-    """Groups that had something to learn from, of all."""
+    """Groups that had something to learn from, out of all."""
     return f"{record.groups - record.zero_variance_groups}/{record.groups}"
 
 

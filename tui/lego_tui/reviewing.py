@@ -25,7 +25,7 @@ from lego_tui.safe import one_line
 MOST = 1200
 """Rollouts that are opened for a queue, and one step more."""
 OUTLIER = 5.0
-"""Robust standard deviations of a logarithm from which on a length is odd."""
+"""A length is odd if its logarithm is at least this many robust standard deviations away."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +65,7 @@ def to_open(run: RunFeed, step: int | None) -> list[Entry]:
 
 
 def looked(reading: Reading, entries: Sequence[Entry]) -> list[Looked]:
-    """Those of `entries` that have been opened and could be read."""
+    """Those of `entries` that were opened and could be read."""
     known = ((entry, reading.known(entry.id)) for entry in entries)
     return [
         Looked(entry=entry, findings=details.findings, change=details.change)

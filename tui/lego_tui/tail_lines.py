@@ -25,7 +25,7 @@ from lego_tui.words import clock, facts
 
 POLL_S = 0.5
 _UNTOLD = ("stage", "checkpoint", "finished", "failed", "interrupted")
-"""Stages and checkpoints are too many, and how it ended is told at the end."""
+"""Not printed: stages and checkpoints are too many, and how the run ended is said at the end."""
 _SHOWN = ("reward_mean", "entropy", "kl_loss", "grad_norm", "pearson_r", "expert_overlap")
 
 

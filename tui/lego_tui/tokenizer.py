@@ -19,7 +19,7 @@ class Decoder:
         self._tokenizer: Any = None
 
     def wants(self, folder: Path) -> bool:
-        """True when that tokenizer was not tried yet and is there."""
+        """True if that tokenizer exists and was not tried yet."""
         return folder != self._path and (folder / "tokenizer.json").is_file()
 
     def load(self, folder: Path) -> None:

@@ -39,7 +39,7 @@ class Row:
 
 
 def conversation(rollout: Rollout, palette: Palette, width: int, *, thinking: bool = True) -> list[Row]:
-    """Messages in order, turns numbered, tool calls and what came back."""
+    """Messages in order with numbered turns, tool calls and their results."""
     rows: list[Row] = []
     done, turn, branch = rollout.actions, -1, 0
     for message in rollout.messages:
@@ -119,7 +119,7 @@ def _part(part: Any) -> str:
 
 
 def patch(rollout: Rollout, best: Rollout | None, palette: Palette, width: int) -> list[Row]:
-    """The exported change; against the best sibling's where there is one."""
+    """The exported change; compared with the best sibling's if there is one."""
     rows = [Row(f"the agent's patch ({rollout.id})", palette.strong)]
     rows += _diff(rollout.patch.splitlines() or ["(empty)"], palette, width)
     if best is None or best.id == rollout.id:

@@ -49,7 +49,7 @@ class LoopbackServer(Server):
         return f"{self.public_url}/{self.secret}/"
 
     async def on_startup(self, app: web.Application) -> None:
-        """Says nothing: the address is told once, by us."""
+        """Prints nothing: we print the address, once."""
 
     async def guarded(self) -> web.Application:
         """The application with its doors."""

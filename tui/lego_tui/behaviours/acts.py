@@ -40,9 +40,9 @@ class Call:
     """Number of the assistant's message, from 0."""
     tool: str
     command: str
-    """Its telling argument; all arguments as JSON where none is."""
+    """Its telling argument, or all arguments as JSON if there is none."""
     acts: tuple[Act, ...]
-    """Empty where it could not be read. A call that failed and had one act did not read, edit or start anything."""
+    """Empty if it could not be read. A call that failed and had one act did not read, edit or start anything."""
     is_malformed: bool
     """It came to nothing because of how it was written: broken JSON, no such tool, arguments missing or wrong."""
     is_failed: bool
@@ -50,7 +50,7 @@ class Call:
 
     @property
     def kind(self) -> str:
-        """The most telling of its acts; `malformed` where there is none."""
+        """The most telling of its acts; `malformed` if there is none."""
         kinds = {act.kind for act in self.acts}
         return next((kind for kind in KINDS if kind in kinds), "malformed")
 
@@ -78,7 +78,7 @@ def calls_of(messages: Sequence[Mapping[str, Any]], harness: str = "") -> list[C
 
 
 def _is_repeated(call: Any, message: Mapping[str, Any], shown_in: dict[str, Any]) -> bool:
-    """Whether it was shown in another branch before: a compacted history keeps its last turns."""
+    """Whether an earlier branch showed it already: a compacted history keeps its last turns."""
     known = cast(dict[str, Any], call).get("id") if isinstance(call, dict) else None
     branch = str(message.get("branch", 0))
     return bool(known) and shown_in.setdefault(str(known), branch) != branch
@@ -105,7 +105,7 @@ def _call(call: Any, turn: int, harness: str, result: str) -> Call:
 
 
 def _present(acts: tuple[Act, ...], result: str) -> tuple[Act, ...]:
-    """The acts without the files that were not there; a program that was not there did not run."""
+    """The acts without files that did not exist; a program that did not exist did not run."""
     missing = [line for line in result.replace("\\n", "\n").split("\n") if "No such file" in line]
     if not missing:
         return acts
@@ -119,7 +119,7 @@ def _present(acts: tuple[Act, ...], result: str) -> tuple[Act, ...]:
 
 
 def _happened(acts: tuple[Act, ...], harness: str, result: str) -> tuple[Act, ...]:
-    """What a failed call did nevertheless: a test run that failed ran; of several commands any may have."""
+    """What a failed call did nevertheless: a failed test run did run, and of several commands any may have."""
     if is_refused(result):
         return (Act(kind="run"),)
     if len(acts) != 1:
@@ -164,7 +164,7 @@ def _results(messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 def _result_of(
     call: Any, number: int, place: int, messages: Sequence[Mapping[str, Any]], results: dict[str, str]
 ) -> str:
-    """By id; by position where a harness gives none."""
+    """By id, or by position if a harness gives none."""
     known = cast(dict[str, Any], call).get("id") if isinstance(call, dict) else None
     if known is not None and str(known) in results:
         return results[str(known)]

@@ -13,7 +13,7 @@ _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_]\w*)\1")
 
 
 def without_bodies(command: str) -> tuple[str, str]:
-    """The line without its here-documents, and their text. One that never ends is none."""
+    """The line without its here-documents, and their text. One that never ends does not count."""
     lines = command.split("\n")
     endings = {line.strip() for line in lines}
     kept: list[str] = []
@@ -46,7 +46,7 @@ def commands_of(text: str) -> Iterator[list[str]]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Lines, those joined that a quote goes over; as they are from a quote on that is never closed."""
+    """Lines, joined where a quote spans several; unchanged after a quote that is never closed."""
     begin, quote, opened = 0, "", 0
     is_escaped = is_comment = False
     for place, char in enumerate(text):

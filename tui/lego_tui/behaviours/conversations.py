@@ -15,7 +15,7 @@ from lego_tui.behaviours.messages import read_call, text_of
 from lego_tui.behaviours.tools import Tool, tool_of
 
 _SEEN = 4000
-"""Characters of an errand and of an opening that are compared."""
+"""How many characters of an errand and of an opening are compared."""
 _SHORTEST = 4
 _MAX_DEPTH = 50
 
@@ -27,7 +27,7 @@ class Order:
     places: tuple[int, ...]
     """Indices of the messages, each once."""
     main: tuple[int, ...]
-    """Those of the conversation that the task was given to."""
+    """The messages of the conversation that was given the task."""
 
 
 def order_of(messages: Sequence[Mapping[str, Any]], harness: str) -> Order:
@@ -52,7 +52,7 @@ def _walk(
     children: dict[int, list[str]],
     name: str,
 ) -> Iterator[int]:
-    """A branch; before its next turn, what the sub-agents did that it sent."""
+    """A branch, with the work of each sub-agent it sent inserted before its next turn."""
     waiting: list[str] = []
     for place in branches[name]:
         if messages[place].get("role") == "assistant":

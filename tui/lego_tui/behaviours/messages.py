@@ -10,7 +10,7 @@ _COMMAND_KEYS = ("command", "cmd", "script", "input")
 
 
 def read_call(call: Any) -> tuple[str, dict[str, Any] | str]:
-    """Name and arguments of a tool call; arguments that are no object stay text."""
+    """Name and arguments of a tool call; arguments that are not an object stay text."""
     function: Any = cast(dict[str, Any], call).get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict):
         return "?", text_of(call)
@@ -39,7 +39,7 @@ def telling(arguments: dict[str, Any] | str) -> str:
 
 
 def text_of(value: Any) -> str:
-    """Content as text: strings as they are, parts one after the other."""
+    """Content as text: strings as they are, parts one after another."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):

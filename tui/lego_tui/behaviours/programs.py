@@ -86,7 +86,7 @@ def patched_paths(patch: str) -> tuple[str, ...]:
 
 
 def bare(words: list[str]) -> list[str]:
-    """The command without what stands before it: assignments, sudo, `timeout 60`, `uv run`, `xargs -n 1`, `do`."""
+    """The command without its prefixes: assignments, sudo, `timeout 60`, `uv run`, `xargs -n 1`, `do`."""
     place = 0
     while place < len(words):
         word, following = words[place], words[place + 1 : place + 2]
@@ -126,7 +126,7 @@ def _executed(words: Sequence[str], bodies: str) -> Reading:
 
 
 def _run(words: Sequence[str]) -> tuple[str, ...]:
-    """What a command runs: its arguments, itself where it is a path."""
+    """What a command runs: its arguments, or itself if it is a path."""
     return files(words if "/" in words[0] else words[1:])
 
 

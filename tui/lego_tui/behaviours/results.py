@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 SEEN = 2000
-"""Characters of a result, at each end, that say how a call went."""
+"""How many characters of a result, at each end, are read to see how a call went."""
 _CODE: dict[str, re.Pattern[str]] = {
     "mini-swe-agent": re.compile(r"\A\s*\{\s*\"returncode\":\s*(-?\d+)"),
     "claude-code": re.compile(r"\A(?:Error: )?Exit code (-?\d+)"),
@@ -31,20 +31,20 @@ _COMPLAINT = re.compile(
     r"^(?:\S+: ){1,3}(?:.*: )?(?:\[Errno \d+\] )?(?:command not found|not found|No such file or directory|Permission denied|Not a directory)$",
     re.M,
 )
-"""What a program prints that could not do its work."""
+"""What a program prints when it could not do its work."""
 _PRINTED = re.compile(
     r"^Traceback \(most recent call last\)|\b[1-9]\d* (?:failed|errors?)\b|^FAILED\b|^(?:fatal|error): |No module named"
     r"|^make: \*\*\* ",
     re.M,
 )
-"""What one prints that ran and failed. A file may say the same, so that it counts only where something ran."""
+"""What a program prints that ran and failed. A file may say the same, so it counts only if something ran."""
 _UNREAD = re.compile(
     r"\A\s*(?:Error: )*(?:<tool_use_error>)?\s*(?:Error: )*(?:InputValidationError|No such tool|unknown tool|unsupported call"
     r"|failed to parse function arguments|Error validating tool|Tool '[^']*' not found|The \S+ tool was called with invalid arguments|The arguments provided to the tool"
     r"|Model tried to call unavailable tool|no tool calls? (?:found|could be parsed)|Tool call error|could not be parsed)",
     re.I,
 )
-"""What a harness answers to a call that it could not read, or that is of no tool."""
+"""What a harness answers to a call that it could not read, or for a tool that does not exist."""
 _LISTING = re.compile(r"\A\s*(?:Here's the files and directories|<path>[^<]*</path>\s*<type>directory)")
 _REFUSED = re.compile(r"\A\[An error occurred during execution\.\]")
 """OpenHands' tools: nothing was done at all."""
@@ -61,7 +61,7 @@ def ends(message: Mapping[str, Any], text: str) -> str:
 
 
 def is_unread(result: str) -> bool:
-    """Whether the harness could not read what it was asked for."""
+    """Whether the harness could not read the call."""
     return _UNREAD.match(result[:SEEN]) is not None
 
 
@@ -81,7 +81,7 @@ def _code(harness: str, result: str) -> int | None:
 
 
 def is_listing(result: str) -> bool:
-    """Whether a tool that was to show a file showed a folder."""
+    """Whether a tool that was asked for a file showed a folder."""
     return _LISTING.match(result) is not None
 
 

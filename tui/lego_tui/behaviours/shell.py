@@ -34,7 +34,7 @@ _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})$")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Act:
-    """What one command does, or one call of a tool that is none."""
+    """What one command does, or one call of a tool that is not a shell."""
 
     kind: str
     """One of KINDS."""
@@ -46,7 +46,7 @@ class Act:
 
 @lru_cache(maxsize=64)
 def acts_of(command: str, depth: int = 0) -> tuple[Act, ...]:
-    """The acts of a command line, in order; at least one. Remembered: many shells may be handed one text."""
+    """The acts of a command line, in order; at least one. Cached, because many shells may get the same text."""
     text, bodies = without_bodies(command[:MAX_COMMAND])
     place = ""
     values: dict[str, list[str]] = {}

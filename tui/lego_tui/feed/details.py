@@ -20,7 +20,7 @@ from lego_tui.feed.trajectory import Rollout
 T = TypeVar("T")
 _ROLLOUTS, _DETAILS = 16, 8192
 LARGE = 16 * 2**20
-"""Packed bytes from which on a rollout is opened only when somebody asks for it."""
+"""A rollout with at least this many packed bytes is opened only when somebody asks for it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +62,7 @@ class Reading:
         return self._rollouts.get(trajectory_id)
 
     def read(self, entry: Entry) -> Rollout:
-        """Open a rollout, or return it where it is open."""
+        """Open a rollout, or return it if it is open already."""
         found = self._rollouts.get(entry.id)
         if found is None:
             found = self._run.load(entry)
@@ -71,7 +71,7 @@ class Reading:
         return found
 
     def missing(self, entries: list[Entry]) -> list[Entry]:
-        """Those whose details are not known and that are small enough to be opened unasked."""
+        """Rollouts whose details are not known and that are small enough to be opened without being asked for."""
         return [entry for entry in entries if entry.id not in self._details and entry.length < LARGE]
 
     def read_details(self, entries: list[Entry]) -> None:

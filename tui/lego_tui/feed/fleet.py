@@ -40,7 +40,7 @@ class Fleet:
         return self.runs.get(self.chosen)
 
     def poll(self) -> bool:
-        """Take what was added; True when there was something."""
+        """Read what was added; True if there was anything."""
         changed = self._list()
         run = self.run
         if run is not None:

@@ -58,7 +58,7 @@ class Entry:
 
     @property
     def group(self) -> str:
-        """`g03`; the whole id where it has another form."""
+        """`g03`, or the whole id if it has another form."""
         match = _HANDLE.match(self.id)
         return match[2] if match else self.id
 
@@ -110,7 +110,7 @@ class Index:
         return len(self._reward)
 
     def add(self, line: bytes) -> None:
-        """Take a line. Raises ValueError where it is no entry."""
+        """Take a line. Raises ValueError if it is not an entry."""
         entry = self._decoder.decode(line)
         if entry.offset < 0 or entry.length <= 0 or "/" in entry.file:
             raise ValueError(f"points at {entry.length} bytes at {entry.offset} of {entry.file!r}")
@@ -171,7 +171,7 @@ class Index:
         return len(self._of_step.get(step, ()))
 
     def groups(self, step: int) -> dict[str, list[Entry]]:
-        """Rollouts of a step by group, in order; a failed attempt stands before the one that replaced it."""
+        """Rollouts of a step by group, in order; a failed attempt comes before the one that replaced it."""
         found: dict[str, list[Entry]] = {}
         for entry in self.of_step(step):
             found.setdefault(entry.group, []).append(entry)

@@ -53,7 +53,7 @@ def diagnosis_of(
 
 
 def _registered(recipe: Mapping[str, Any]) -> WatchdogPolicy:
-    """The recipe's policy, or the default where this release cannot read it."""
+    """The recipe's policy, or the default if this release cannot read it."""
     try:
         return parse_policy(recipe.get("watchdog", {}), source="run.json")
     except UsageError:

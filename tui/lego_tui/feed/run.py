@@ -58,7 +58,7 @@ class RunFeed:
         self.steps, self.heldout, self.index = Columns(rewinds=True), Columns(), Index()
         self._events: deque[EventLine] = deque(maxlen=_MAX_EVENTS)
         self.num_events = 0
-        """All that were read; the oldest are no longer in `events`."""
+        """How many were read; the oldest are no longer in `events`."""
         self.labels: dict[str, Label] = {}
         """What people said, the newest by rollout."""
         self.complaints: deque[str] = deque(maxlen=_MAX_COMPLAINTS)
@@ -92,7 +92,7 @@ class RunFeed:
     # --- following --------------------------------------------------------------------------
 
     def poll(self, *, with_index: bool = True) -> bool:
-        """Take what was added; True when there was something."""
+        """Read what was added; True if there was anything."""
         self._read_info()
         locked = self._look_at_lock()  # first: what a run that has ended has written is read now
         takers: dict[str, Callable[[bytes], object]] = {
@@ -205,7 +205,7 @@ class RunFeed:
 
     @property
     def newer(self) -> str:
-        """A sentence when another release wrote the run."""
+        """A sentence if another release wrote the run."""
         if self._info_is_read and self._info.format not in (0, FORMAT):
             return f"layout {self._info.format} is not {FORMAT}, which this release knows: shown as far as understood"
         return ""
@@ -242,7 +242,7 @@ class RunFeed:
         return list(self._events)
 
     def index_at_step(self, key: str, count: Callable[[Index], T]) -> T:
-        """What `count` makes of all rollouts: made anew with each step, not with each rollout of one."""
+        """The result of `count` over all rollouts: recomputed with each step, not with each rollout."""
         is_growing = self._is_locked and self.index_was_read and not self.is_behind and len(self.steps) > 0
         of_step = self.steps.version, 0 if is_growing else len(self.index)
         kept = self._counted.get(key)
@@ -251,7 +251,8 @@ class RunFeed:
         return cast(T, kept[1])
 
     def unread(self, num_rollouts: int) -> str:
-        """What could not be read, in a sentence, with `num_rollouts` that were tried; empty where everything was."""
+        """What could not be read, in a sentence, with the `num_rollouts` that failed to open; empty if everything
+        was read."""
         if not (self.num_broken or num_rollouts):
             return ""
         told = f"{self.num_broken} lines or files and {num_rollouts} rollouts could not be read"
@@ -263,7 +264,7 @@ class RunFeed:
 
 
 def _add(add: Callable[[bytes], object], line: bytes) -> None:
-    """Hand a line on; once more without half characters where it is refused for them."""
+    """Pass a line on; if it is refused for half characters, pass it once more without them."""
     try:
         add(line)
     except msgspec.ValidationError:

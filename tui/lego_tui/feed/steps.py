@@ -59,7 +59,7 @@ class Columns:
         return -1 if step is None else self._row.get(step, -1)
 
     def add(self, line: bytes) -> tuple[int, dict[str, float]]:
-        """Take a line; its step and its numbers. Raises ValueError where it is no record."""
+        """Take a line; returns its step and its numbers. Raises ValueError if it is not a record."""
         value = msgspec.json.decode(line)
         record = cast(dict[str, Any], value) if isinstance(value, dict) else {}
         step = record.get("step")

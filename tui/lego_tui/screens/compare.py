@@ -122,7 +122,7 @@ class ComparePage(Page):
         return text
 
     def _cells(self, name: str, values: list[str], apart: list[str], width: int) -> str:
-        """One line; where there is no room for intervals beside the values, there are none."""
+        """One line; without intervals if there is no room for them next to the values."""
         num_runs = len(self._runs())
         room = (width - _NAME - (num_runs - 1) * (_APART + 2)) // num_runs - 2
         if room < _LEAST or not apart:

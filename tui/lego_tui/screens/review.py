@@ -87,7 +87,7 @@ class ReviewPage(Page):
         return lay_out(_COLUMNS, width).header(self.palette.dim, by, self.descending)
 
     def _look(self, run: RunFeed) -> None:
-        """Make the queue of what has been opened, and say how much that is."""
+        """Make the queue from what was opened, and say how much that is."""
         palette, reading, wanted = self.palette, self.state.reading, self._wanted()
         known = looked(reading, wanted) if reading else []
         self._all = queue(known, run.labels)
@@ -132,7 +132,7 @@ class ReviewPage(Page):
         return lay_out(_COLUMNS, width).row(cells)
 
     def _preview(self) -> None:
-        """Every reason of the rollout under the cursor, and what was said of it."""
+        """Every reason for the rollout under the cursor, and what was said about it."""
         lines, item, run, palette = (
             self.query_one("#review-preview", Lines),
             self._selected(),
@@ -182,7 +182,7 @@ class ReviewPage(Page):
             ask_label(self.shell, purpose)
 
     def label(self, typed: str, *, exclude: bool) -> str:
-        """Keep what was typed of the rollout under the cursor; what came of it in a sentence."""
+        """Keep what was typed about the rollout under the cursor; returns the result in a sentence."""
         run, item = self.state.run, self._selected()
         entry = run.index.find(item.rollout) if run and item else None
         if run is None or entry is None:

@@ -27,7 +27,7 @@ from lego_tui.widgets.facts import Facts
 from lego_tui.widgets.lines import Lines
 
 _WIDE = 110
-"""Cells from which on the verdict stands beside the conversation."""
+"""From this width on, in cells, the verdict is shown next to the conversation."""
 
 
 class TrajectoryPage(Page):
@@ -233,7 +233,7 @@ class TrajectoryPage(Page):
             ask_label(self.shell, purpose)
 
     def label(self, typed: str, *, exclude: bool) -> str:
-        """Keep what was typed of the rollout that is shown; what came of it in a sentence."""
+        """Keep what was typed about the rollout that is shown; returns the result in a sentence."""
         run, entry = self.state.run, self._entry()
         if run is None or entry is None:
             return "no rollout is chosen: nothing was labelled"

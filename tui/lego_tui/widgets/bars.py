@@ -16,7 +16,7 @@ Part = tuple[str, Style]
 
 
 class Bar(Widget):
-    """Text to the left, text to the right; the left one gives way."""
+    """Text on the left and on the right; the left one gives way."""
 
     DEFAULT_CSS = "Bar { height: 1; background: $panel; }"
 

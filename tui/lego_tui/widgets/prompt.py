@@ -10,7 +10,7 @@ from textual.widgets import Input
 
 
 class Prompt(Input):
-    """Hidden until it is asked for; tells what was typed under which purpose."""
+    """Hidden until it is asked for; reports what was typed, and for which purpose."""
 
     DEFAULT_CSS = "Prompt { height: 1; border: none; padding: 0; background: $panel; display: none; } Prompt:focus { border: none; }"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "leave", show=False, priority=True)]
