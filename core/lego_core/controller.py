@@ -39,7 +39,7 @@ loop's, so that a simulation can drive it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,7 @@ from lego_core.config import Recipe
 from lego_core.evaluation import Evaluator
 from lego_core.health.series import resumed_steps
 from lego_core.health.watchdog import Watchdog
+from lego_core.restarts import Restarts
 from lego_core.resume import ORDER_KEY, RECORD_KEY, Progress
 from lego_core.rollouts.recorded import Attempts, RecordedRollouts, require_graded
 from lego_core.rollouts.source import GroupSpec, RolloutSource
@@ -88,6 +89,10 @@ class Engines(Protocol):
         """Seconds with a call in flight since some fixed moment, mean over engines."""
         ...
 
+    async def pids(self) -> Mapping[str, int]:
+        """The process of each engine that serves, by the engine's name."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Controller:
@@ -112,6 +117,8 @@ class Controller:
         if done:
             await self._publish(done)
         boundary, watchdog = Boundary(self.writer), self._watchdog(done)
+        restarts = Restarts(self.engine, self.writer)
+        await restarts.tell(done)
         async with task_group() as group:
             for step in self.evaluator.missing(progress):
                 await self.evaluator.evaluate(step, group)
@@ -121,6 +128,7 @@ class Controller:
             for step in range(done + 1, last + 1):
                 windows.admit(step + self.recipe.rollout.max_staleness)
                 await self.step(step, windows, boundary, watchdog, commits)
+                await restarts.tell(step)
                 await boundary.heed(step)
                 if self.evaluator.is_due(step) and step not in progress.evaluated:
                     await self.evaluator.evaluate(step, group)

@@ -41,6 +41,20 @@ async def test_versions_are_published_in_order_once_per_step(tmp_path: Path) -> 
     assert trainer.published == list(range(1, STEPS + 1))
 
 
+class _Restarted(RememberingTrainer):
+    async def pids(self) -> dict[str, int]:
+        return {"the engine": 1 + (len(self.published) >= 3)}
+
+
+async def test_an_engine_that_came_back_as_another_process_is_an_event_of_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller_program, "RememberingTrainer", _Restarted)
+    await run(tmp_path)
+    told = [event.fields for event in _reader(tmp_path).events() if event.kind == "engine_restarted"]
+    assert told == [{"step": 3, "engine": "the engine"}]
+
+
 async def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     await run(tmp_path)
     assert [path.name for path in _reader(tmp_path).layout.committed()] == [

@@ -108,6 +108,9 @@ class RememberingTrainer:
     async def busy_s(self) -> float:
         return 0.0
 
+    async def pids(self) -> dict[str, int]:
+        return {"the engine": 1}
+
 
 def make_controller(
     wanted: Recipe, writer: RunWriter, progress: Progress, trainer: RememberingTrainer, rollouts: Rollouts

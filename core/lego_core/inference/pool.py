@@ -9,10 +9,10 @@ used any more. Stateless, so that any number of processes may hold a copy and ag
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from lego_core.together import together
 from lego_harness.errors import EngineUnavailable
@@ -31,7 +31,7 @@ class Replica(Protocol):
 
     async def publish(self, weights: Path, version: int) -> None: ...
 
-    async def busy_s(self) -> float: ...
+    async def health(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,15 +50,23 @@ class EnginePool:
 
     async def busy_s(self) -> float:
         """Seconds with a call in flight since the start, mean over engines."""
-        seconds = await together(_busy_s(engine) for engine in self.engines)
-        return sum(seconds) / len(seconds)
+        states = await self._states()
+        return sum(state.get("busy_s", 0.0) for state in states) / len(states)
+
+    async def pids(self) -> dict[str, int]:
+        """The process of each engine that serves, by the engine's name."""
+        states = zip(self.engines, await self._states(), strict=True)
+        return {engine.name: state["pid"] for engine, state in states if state}
+
+    async def _states(self) -> list[Mapping[str, Any]]:
+        return await together(_state(engine) for engine in self.engines)
 
 
-async def _busy_s(engine: Replica) -> float:
+async def _state(engine: Replica) -> Mapping[str, Any]:
     try:
-        return await engine.busy_s()
-    except EngineUnavailable:  # it is starting again, and counts from the beginning then
-        return 0.0
+        return await engine.health()
+    except EngineUnavailable:  # it is starting again, and counts its busy seconds from the beginning then
+        return {}
 
 
 def engine_of(request_id: str, num_engines: int) -> int:

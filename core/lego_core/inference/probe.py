@@ -57,6 +57,9 @@ class ProbedEngines:
     async def busy_s(self) -> float:
         return await self.pool.busy_s()
 
+    async def pids(self) -> dict[str, int]:
+        return await self.pool.pids()
+
     async def _prove(self, engine: Replica, version: int) -> None:
         request = self._request(version)
         reply = await PatientEngine(engine).generate(request)

@@ -79,10 +79,6 @@ class RayEngine:
         """`pid`, `policy_version`, `kind`, `busy_s`."""
         return await self._answer(self.actor.health.remote(), "the health check")
 
-    async def busy_s(self) -> float:
-        """Seconds with a call in flight since the engine started."""
-        return (await self.health())["busy_s"]
-
     async def close(self) -> None:
         """Stop the engine and its actor; it may already be dead, and Ray may no longer answer."""
         with contextlib.suppress(RayError, TimeoutError):

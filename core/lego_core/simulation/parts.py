@@ -43,6 +43,9 @@ class SimulatedEngines:
     async def busy_s(self) -> float:
         return self.busy.seconds()
 
+    async def pids(self) -> dict[str, int]:
+        return {}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SimulatedRollouts:

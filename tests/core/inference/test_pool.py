@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lego_core.inference.pool import EnginePool, engine_of
 from lego_core.inference.probe import ProbedEngines
 from lego_core.types import Sample
-from lego_harness.errors import EngineError
+from lego_harness.errors import EngineError, EngineUnavailable
 from lego_harness.types import GenerateRequest, Generation
 from tests.support.engine_samples import request
 
@@ -29,6 +29,7 @@ class Replica:
     is_deaf: bool = False
     """Says that it took weights, and did not."""
     is_slow_to_count: bool = False
+    is_starting: bool = False
 
     async def generate(self, request: GenerateRequest) -> Generation:
         self.calls.append(request.request_id)
@@ -47,8 +48,10 @@ class Replica:
         if not self.is_slow_to_count:
             self.version = version
 
-    async def busy_s(self) -> float:
-        return 10.0 * int(self.name[-1])
+    async def health(self) -> dict[str, float]:
+        if self.is_starting:
+            raise EngineUnavailable("it is starting again")
+        return {"busy_s": 10.0 * int(self.name[-1]), "pid": 100 + int(self.name[-1])}
 
 
 class Trainer:
@@ -97,6 +100,14 @@ async def test_published_weights_reach_every_engine_and_busy_time_is_their_mean(
     await probed(pool, Trainer(2.5)).publish(tmp_path / "w", 4)
     assert [(replica.weights, replica.version) for replica in replicas] == [(2.5, 4)] * 3
     assert await pool.busy_s() == 20.0
+
+
+async def test_an_engine_that_is_starting_again_has_no_process_and_no_busy_time_yet() -> None:
+    pool, replicas = pool_of(2)
+    assert await probed(pool, Trainer(1.0)).pids() == {"engine 1": 101, "engine 2": 102}
+    replicas[1].is_starting = True
+    assert await probed(pool, Trainer(1.0)).pids() == {"engine 1": 101}
+    assert await pool.busy_s() == 5.0
 
 
 async def test_an_engine_that_did_not_take_the_weights_is_named_with_the_distance(tmp_path: Path) -> None:
