@@ -13,6 +13,7 @@ graded any more. Runs nothing.
     harness ended before any turn                     FAILED_HARNESS       no
     harness killed inside the sandbox                 COMPLETED            0
     harness ended by a reply cut at its limit         COMPLETED            yes
+    harness exit code odd in a sandbox made useless   COMPLETED            0
     harness exit code not an ordinary one             FAILED_HARNESS       no
     otherwise                                         COMPLETED            yes
 
@@ -57,6 +58,8 @@ class Facts:
     """LegoError or OSError that cut the phase short."""
     is_sandbox_gone: bool = False
     """`failure` says that the agent ended its sandbox after its first turn; the backend makes new ones."""
+    is_sandbox_spoilt: bool = False
+    """The harness ended oddly, and the agent's sandbox serves no longer where a fresh one does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +88,7 @@ def classify(facts: Facts) -> Verdict:
         return classify_failure(facts.failure, otherwise=StopReason.FAILED_SETUP)
     if stop:
         return Verdict(stop=stop)
-    return _classify_exit(exit_, capture.turns if capture else ())
+    return _classify_exit(exit_, capture.turns if capture else (), is_sandbox_spoilt=facts.is_sandbox_spoilt)
 
 
 def classify_failure(failure: Exception, *, otherwise: StopReason) -> Verdict:
@@ -109,7 +112,7 @@ def apply_policy(
     return verdict, zeroed(grade, cause)
 
 
-def _classify_exit(exit_: HarnessExit | None, turns: Sequence[Turn]) -> Verdict:
+def _classify_exit(exit_: HarnessExit | None, turns: Sequence[Turn], *, is_sandbox_spoilt: bool) -> Verdict:
     if exit_ is None:
         return _failed(StopReason.FAILED_HARNESS, "the harness did not say how it ended")
     said = one_line(exit_.output, limit=200, keep="end") or "nothing"
@@ -123,7 +126,10 @@ def _classify_exit(exit_: HarnessExit | None, turns: Sequence[Turn]) -> Verdict:
             stop=StopReason.COMPLETED,
             forfeit=f"the harness was killed inside the agent's sandbox (exit code {exit_.exit_code})",
         )
-    if exit_.exit_code not in exit_.ordinary and turns[-1].finish_reason != "length":
+    if exit_.is_odd and turns[-1].finish_reason != "length":
+        if is_sandbox_spoilt:
+            loss = f"the agent made its own sandbox useless, and the harness exited with {exit_.exit_code}"
+            return Verdict(stop=StopReason.COMPLETED, forfeit=loss)
         return _failed(
             StopReason.FAILED_HARNESS, f"the harness exited with {exit_.exit_code} and said: {said}"
         )

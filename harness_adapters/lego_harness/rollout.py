@@ -25,6 +25,7 @@ from lego_harness.outcome import Facts, Verdict, apply_policy, classify, classif
 from lego_harness.proxy.app import CaptureProxy
 from lego_harness.proxy.session import Session
 from lego_harness.sandbox.base import Phase, Sandbox, SandboxBackend, SandboxSpec
+from lego_harness.sandbox.usable import is_spoilt
 from lego_harness.tasks.folder import workspace_files
 from lego_harness.tasks.set_up import set_up
 from lego_harness.tasks.surroundings import surrounded
@@ -104,6 +105,8 @@ class RolloutRunner:
                 await self._set_up(sandbox, spec.task, files, facts)
                 stopwatch.lap("sandbox_setup")
                 await self._race(spec, sandbox, session, facts)
+                if facts.exit and facts.exit.is_odd:
+                    facts.is_sandbox_spoilt = await is_spoilt(sandbox, self._backend, wanted)
                 stopwatch.lap("agent")
                 facts.exported = await sandbox.export()
         except (LegoError, OSError) as error:

@@ -39,7 +39,13 @@ class HarnessExit:
     """Exit codes that mean nothing went wrong with the program itself."""
     timed_out: bool = False
     killed_inside: bool = False
-    """A signal ended it inside the agent's sandbox: whatever sent it, the agent is answerable."""
+    """A signal ended it inside the agent's sandbox: whatever sent it, the agent is answerable. Not so where the machine
+    may have sent it, for want of memory."""
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether the program itself went wrong, as it seems."""
+        return self.exit_code not in self.ordinary and not (self.timed_out or self.killed_inside)
 
 
 class Adapter(Protocol):

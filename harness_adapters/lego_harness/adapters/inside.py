@@ -27,6 +27,7 @@ HOME = "/home/agent"
 _ANY_PYTHON = f'python=$(command -v python3) || python={PYTHON}/start; exec "$python" "$@"'
 """The image's own Python, or the mounted one if the image has none."""
 _OUTPUT_CHARACTERS = 20_000
+_KILLED = 128 + 9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,8 +136,11 @@ def last_words(result: ExecResult) -> str:
 
 
 def _was_killed(result: ExecResult) -> bool:
-    """A shell's code for a signal; one that came from outside would have ended the exec itself."""
-    return not result.timed_out and 128 < result.exit_code < 128 + 65
+    """A shell's code for a signal; one that came from outside would have ended the exec itself, unless the kernel sent
+    it for the machine's sake."""
+    if result.timed_out or (result.exit_code == _KILLED and result.machine_ran_out_of_memory):
+        return False
+    return 128 < result.exit_code < 128 + 65
 
 
 def _binary(table: Inside) -> Path:

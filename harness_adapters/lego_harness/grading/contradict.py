@@ -3,9 +3,9 @@
 `contradicted` changes one statement in each chosen test function, so that whoever passes the test must
 fail the changed one: another expected value, the opposite condition, another exception. An
 object that equals everything, an answer read from the test itself, a patched assertion, a forged
-report: they pass both. Where a function has no such statement, what it gives a helper is changed
-(`delegated.py`), or its end says something true or something wrong: that tells who forges from who passes, if
-not who reads. Invariants: only what every passing run reaches is
+report: they pass both. Where a function has no such statement, it gets its own copy of what it calls that has one
+(`passed_on.py`), or what it gives a helper is changed (`delegated.py`), or its end says something true or something
+wrong: that tells who forges from who passes, if not who reads. Invariants: only what every passing run reaches is
 changed (`reached.py`); both forms of a file are printed alike and read alike (`other_values.py`), so that neither
 says which it is. Runs nothing.
 """
@@ -26,8 +26,10 @@ from lego_harness.grading.other_values import (
     other_number,
     other_than,
 )
+from lego_harness.grading.passed_on import PassedOn, passed_on
 from lego_harness.grading.reached import reached, reaches_end
 from lego_harness.grading.rows import Rows, num_uses, rows_of
+from lego_harness.grading.suite import Suite
 from lego_harness.grading.tests_of import Function, found_tests
 from lego_harness.grading.unlike import equal_unlike, printed, unlike
 
@@ -74,6 +76,8 @@ def contradictable(tests: Mapping[str, bytes], node_ids: Iterable[str]) -> dict[
         if sites := _sites(tree, definition):
             rows = rows_of(tree, definition, sites)
             found[function] = len(rows.rows) if rows else 1
+        elif _passed_on(tree, definition):
+            found[function] = 1
     return found
 
 
@@ -82,7 +86,7 @@ def with_an_end(tests: Mapping[str, bytes], node_ids: Iterable[str]) -> dict[str
     return {
         function: 1
         for function, tree, definition in _definitions(tests, node_ids)
-        if not _sites(tree, definition) and reaches_end(definition)
+        if not _has_sites(tree, definition) and reaches_end(definition)
     }
 
 
@@ -91,24 +95,15 @@ def delegating(tests: Mapping[str, bytes], node_ids: Iterable[str]) -> dict[str,
     return {
         function: 1
         for function, tree, definition in _definitions(tests, node_ids)
-        if not _sites(tree, definition) and delegations(tree, definition)
+        if not _has_sites(tree, definition) and delegations(tree, definition)
     }
 
 
 def _definitions(
     tests: Mapping[str, bytes], node_ids: Iterable[str]
 ) -> Iterator[tuple[str, ast.Module, Function]]:
-    for name, functions in _by_file(map(function_of, node_ids)).items():
-        tree = _parsed(tests.get(name, b""))
-        for function, definition in found_tests(tree, functions).items():
-            yield function, tree, definition
-
-
-def _by_file(functions: Iterable[str]) -> dict[str, list[str]]:
-    files: dict[str, list[str]] = {}
-    for function in dict.fromkeys(functions):
-        files.setdefault(function.partition("::")[0], []).append(function)
-    return files
+    for function, found in found_tests(Suite(tests), map(function_of, node_ids)).items():
+        yield function, found.tree, found.function
 
 
 def contradicted(
@@ -118,21 +113,23 @@ def contradicted(
     *,
     delegated: AbstractSet[str] = frozenset(),
 ) -> dict[str, bytes]:
-    """The files that hold the functions of `flips`, printed anew, the parts marked True contradicted; those of `delegated`
-    by what they give a helper, where they have nothing better."""
-    files: dict[str, bytes] = {}
-    for name, functions in _by_file(sorted(flips)).items():
-        tree = _parsed(tests[name])
-        for function, found in found_tests(tree, functions).items():
-            _flip(tree, found, flips[function], rng, is_delegated=function in delegated)
-        files[name] = printed(tree, rng).encode()
-    return files
+    """The files that hold the functions of `flips`, and what these inherit, printed anew, the parts marked True
+    contradicted; those of `delegated` by what they give a helper, where they have nothing better."""
+    suite = Suite(tests)
+    found = found_tests(suite, sorted(flips))
+    for function, own in found.items():
+        _flip(own.tree, own.function, flips[function], rng, is_delegated=function in delegated)
+    files = {name.partition("::")[0] for name in flips} | {own.file for own in found.values()}
+    return {name: printed(suite.tree(name), rng).encode() for name in sorted(files)}
 
 
 def _flip(
     tree: ast.Module, function: Function, flips: Sequence[bool], rng: Random, *, is_delegated: bool
 ) -> None:
     sites = _sites(tree, function)
+    if not sites and (calls := _passed_on(tree, function)):
+        function = rng.choice(calls).own(function)
+        sites = _sites(tree, function)
     if not sites and is_delegated:
         if any(flips):
             contradict_delegation(rng.choice(delegations(tree, function)), rng)
@@ -155,16 +152,18 @@ def _other_case(rows: Rows, number: int, rng: Random) -> ast.expr:
     return ast.List([rows.value(number)], ast.Load())
 
 
-def _parsed(source: bytes) -> ast.Module:
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return ast.Module(body=[], type_ignores=[])
-
-
 def _sites(tree: ast.Module, function: Function) -> list[ast.stmt]:
     """Statements that can be contradicted and that a passing run surely executes."""
     return [statement for statement in reached(tree, function, _can_contradict) if _can_contradict(statement)]
+
+
+def _passed_on(tree: ast.Module, function: Function) -> list[PassedOn]:
+    """The same left to others: a call of each."""
+    return passed_on(tree, function, lambda called: bool(_sites(tree, called)))
+
+
+def _has_sites(tree: ast.Module, function: Function) -> bool:
+    return bool(_sites(tree, function) or _passed_on(tree, function))
 
 
 def _last_word(rng: Random, *, is_true: bool) -> ast.stmt:

@@ -24,8 +24,14 @@ from lego_harness.grading.git import run_git
 
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = false\n\tbare = false\n"
 _KEPT = ("HEAD", "config", "index", "packed-refs", "objects/pack/", "refs/heads/", "refs/tags/")
-STORED = re.compile(r"(^|/)objects/(pack/[^/]+\.pack|[0-9a-f]{2}/[0-9a-f]{38,}|info/alternates)$")
-"""Where git keeps content: in the repository of a workspace, in a clone, a submodule or a bare repository."""
+HISTORIES = frozenset({".git", ".hg", ".svn", ".bzr", ".jj"})
+"""Folders that no workspace shows: whoever needs the first gets it sealed."""
+STORED = re.compile(
+    r"(^|/)objects/(pack/([^/]+\.pack|tmp_[^/]+)|[0-9a-f]{2}/[0-9a-f]{38,}|info/(http-)?alternates)$"
+    r"|(^|/)lfs/objects/[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{64}$|(^|/)\.(hg/store|svn/pristine|bzr/repository)/"
+)
+"""Where git keeps content: in the repository of a workspace, in a clone, a submodule or a bare repository; and where
+others of its kind keep theirs."""
 
 
 def sealed_commit(view: Path, commit: str) -> dict[str, bytes]:

@@ -19,10 +19,10 @@ from lego_harness.errors import GraderError
 from lego_harness.grading.contradict import contradictable, delegating, function_of, with_an_end
 from lego_harness.grading.findings import grading_findings
 from lego_harness.grading.opposed import MAX_FUNCTIONS, Opposed, Ruling, opposed
-from lego_harness.grading.patch import GradedTree, graded_tree, make_patch, printable
+from lego_harness.grading.patch import GradedTree, graded_tree, has_more_folders, make_patch, printable
 from lego_harness.grading.reference import Expected, expected_tests, grade_tree, solved_tree
 from lego_harness.grading.sealed import sealed_git
-from lego_harness.grading.trial import KILLED, Verdict, run_trial
+from lego_harness.grading.trial import KILLED, STARVED, Verdict, run_trial
 from lego_harness.sandbox.base import MAX_EXPORT_BYTES, MAX_EXPORT_FILES, SandboxBackend
 from lego_harness.tasks.folder import tree_files, workspace_files
 from lego_harness.types import Grade, Task
@@ -55,7 +55,7 @@ class Grader:
         """
         started = time.monotonic()
         if _is_oversized(exported):
-            detail = f"the workspace exceeds {MAX_EXPORT_FILES} files or {MAX_EXPORT_BYTES} bytes"
+            detail = f"the workspace exceeds {MAX_EXPORT_FILES} files or folders, or {MAX_EXPORT_BYTES} bytes"
             return Grade(reward=0.0, tests={}, duration_s=0.0, detail=detail)
         expected = await expected_tests(task, self._backend, label=self._label)
         given = workspace_files(task) if before is None else before
@@ -98,8 +98,13 @@ class Grader:
         known, (groups, delegated) = self._fitness.setdefault(task.path, {}), self._groups(task, expected)
         with opposed(task.tests, *(groups[:1] if again else groups), delegated=delegated) as pair:
             ruling = await self._try(task, pair, tree.files, again=again)
-            if ruling.verdict.ending == KILLED:  # by the code under test, or by bad luck: once more tells
+            if ruling.verdict.ending in (
+                KILLED,
+                STARVED,
+            ):  # by the code under test, or by bad luck: once more tells
                 ruling = await self._try(task, pair, tree.files, again=again)
+            if ruling.verdict.ending == STARVED:
+                raise GraderError(f"task {task.id}: {STARVED}, twice: run fewer rollouts at a time")
             wanted = [node for node in expected.tests if not again or function_of(node) in pair.flips]
             # Which of its statements is contradicted is drawn anew: that one was fit says nothing of the next.
             doubtful = {
@@ -188,4 +193,5 @@ def _detail(ruling: Ruling, tree: GradedTree, tests: dict[str, str]) -> str:
 
 
 def _is_oversized(exported: Mapping[str, bytes]) -> bool:
-    return len(exported) > MAX_EXPORT_FILES or sum(map(len, exported.values())) > MAX_EXPORT_BYTES
+    is_large = len(exported) > MAX_EXPORT_FILES or sum(map(len, exported.values())) > MAX_EXPORT_BYTES
+    return is_large or has_more_folders(exported, MAX_EXPORT_FILES)

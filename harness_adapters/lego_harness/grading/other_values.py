@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Iterator
 from random import Random
 from string import ascii_lowercase
@@ -39,6 +40,9 @@ _UNLIKE = {
     "RuntimeError": ("KeyError", "TypeError"),
 }
 """What tests expect every day, and what stands for it without being noticed: no class is derived from both."""
+_WORD = re.compile(r"[A-Za-z0-9]+")
+_LARGE = 16
+"""From here on people notice whether a number is a round one."""
 _BASELESS = ("ZeroDivisionError", "OverflowError", "EOFError", "ImportError")
 """What nobody derives his own exceptions from."""
 
@@ -141,12 +145,18 @@ def _other_value(value: Any, rng: Random) -> Any:
     match value:
         case bool():
             return not value
-        case int() | complex():
+        case int():
+            return _other_int(value, rng)
+        case complex():
             return value + rng.choice((-2, -1, 1, 2))
         case float():
             return _other_float(value, rng)
-        case str() | bytes():
+        case str():
             return _other_text(value, rng)
+        case bytes():
+            return _other_text(value.decode("latin-1"), rng).encode(
+                "latin-1"
+            )  # ASCII alone is changed or added
         case list() | tuple():
             items = _other_items(list(cast("list[Any]", value)), rng)
             return type(cast("list[Any]", value))(items)
@@ -184,18 +194,41 @@ def _other_items(items: list[Any], rng: Random) -> list[Any]:
     return [*items[:index], _other_value(items[index], rng), *items[index + 1 :]]
 
 
-def _other_text(text: str | bytes, rng: Random) -> str | bytes:
-    if len(text) == 1 and rng.random() < 0.2:
-        return text[:0]
-    if isinstance(text, bytes):
-        return text + b"x" if not text else text[:-1] + bytes([text[-1] ^ 1])
-    places = [i for i, char in enumerate(text) if char.isascii() and char.isalnum()]
-    if not places:
-        return text + rng.choice("abcdefghijklmnopqrstuvwxyz0123456789")
-    place = rng.choice(places)
-    kind = "0123456789" if text[place].isdigit() else "abcdefghijklmnopqrstuvwxyz"
-    char = rng.choice([c for c in kind if c != text[place].lower()])
-    return text[:place] + (char.upper() if text[place].isupper() else char) + text[place + 1 :]
+def _other_int(value: int, rng: Random) -> int:
+    """One as round: among the powers of two another, else one that differs in the last digit that is no zero."""
+    size = abs(value)
+    if size >= _LARGE and (size & (size - 1) == 0 or (size + 1) & size == 0):
+        other = rng.choice((size // 2, size * 2 + (size & 1)))
+    else:
+        step = next((10**n for n in range(18, 0, -1) if size and size % 10**n == 0), 1)
+        others = (size + step * by for by in (-2, -1, 1, 2))
+        other = rng.choice([one for one in others if one > 0 or size < _LARGE])
+    return -other if value < 0 else other
+
+
+def _other_text(text: str, rng: Random) -> str:
+    others = [other for other in _near(text, rng) if other != text]
+    return rng.choice(others) if others else _misspelt(text, rng)
+
+
+def _near(text: str, rng: Random) -> Iterator[str]:
+    """Texts of the same words and marks: whoever knows how words are spelt must not see which is genuine."""
+    words = [word.span() for word in _WORD.finditer(text)]
+    if len(words) > 1:
+        (a, b), (c, d) = sorted(rng.sample(words, 2))
+        yield text[:a] + text[c:d] + text[b:c] + text[a:b] + text[d:]
+        yield text[:a] + text[c:]
+    if digits := [place for place, char in enumerate(text) if char in "0123456789"]:
+        place = rng.choice(digits)
+        yield text[:place] + rng.choice([d for d in "123456789" if d != text[place]]) + text[place + 1 :]
+    if len(text) > 1:
+        yield text[:-1]
+
+
+def _misspelt(text: str, rng: Random) -> str:
+    if not text:
+        return rng.choice("abcdefghijklmnopqrstuvwxyz0123456789")
+    return text[:0] if rng.random() < 0.2 else text + rng.choice((text, "s", "0"))
 
 
 def _builtin(name: str) -> type[BaseException]:

@@ -9,15 +9,17 @@ grows with what the agent left, and with nothing squared.
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from lego_harness.grading.git_history import HISTORIES
 from lego_harness.sandbox.base import CACHES
 
 MAX_PATCH_CHARS = 65_536
@@ -26,9 +28,14 @@ _MAX_SHOWN_BYTES = 100_000
 _MAX_SHOWN_LINES = 2_000
 _MAX_TOML_BYTES = 100_000
 """Of what is parsed: a dotted key of n parts takes n² steps."""
-_BY_PRODUCTS = {".git", *CACHES}
+_BY_PRODUCTS = {*HISTORIES, *CACHES}
 TEST_FOLDERS = {"test", "tests", "testing"}
 """Whose files are tests, in lower case: SWE-bench's word for what goes into a test patch."""
+_TEST_DATA = re.compile(
+    r"(unit|integration|functional)?[_-]?tests?[_-]?(data|files|cases?|suites?|fixtures|resources|assets|inputs|outputs)"
+    r"|_*snapshots_+|goldens?([_-]?files)?|cassettes"
+)
+"""Folders of what tests compare with, beside them or not, in lower case."""
 _RUNNER_FILES = {
     "conftest.py",
     "pytest.ini",
@@ -124,6 +131,16 @@ def printable(text: str) -> str:
     return "".join(c if c == "\t" or c.isprintable() else "�" for c in text)
 
 
+def has_more_folders(paths: Iterable[str], bound: int) -> bool:
+    """Whether files lie in more than so many folders altogether."""
+    found = set[str]()
+    for path in paths:
+        found.update(_above(path))
+        if len(found) > bound:
+            return True
+    return False
+
+
 def _above(path: str) -> Iterator[str]:
     """The folders that a file lies in."""
     end = path.find("/")
@@ -138,7 +155,7 @@ def _refusal(path: str, old: bytes | None, new: bytes | None) -> str | None:
         return ""
     parts = path.split("/")
     name, suffix = parts[-1].lower(), PurePosixPath(parts[-1].lower()).suffix
-    if TEST_FOLDERS & {part.lower() for part in parts[:-1]} or _is_test_file(name):
+    if any(is_test_folder(part) for part in parts[:-1]) or _is_test_file(name):
         return "test file"
     if name in _RUNNER_FILES:
         return "test runner configuration"
@@ -149,6 +166,11 @@ def _refusal(path: str, old: bytes | None, new: bytes | None) -> str | None:
     if name == "pyproject.toml" and _is_other_table(old, new):
         return "test runner configuration"
     return None
+
+
+def is_test_folder(name: str) -> bool:
+    """Whether what lies in a folder of that name is tests, or what they compare with."""
+    return name.lower() in TEST_FOLDERS or _TEST_DATA.fullmatch(name.lower()) is not None
 
 
 def _is_by_product(path: str) -> bool:

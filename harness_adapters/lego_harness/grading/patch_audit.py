@@ -19,7 +19,7 @@ from lego_harness.grading.audit_cases import case_tables, lost_checks, swallowin
 from lego_harness.grading.audit_comparisons import blind_comparisons
 from lego_harness.grading.audit_meddling import meddling
 from lego_harness.grading.findings import finding
-from lego_harness.grading.patch import TEST_FOLDERS
+from lego_harness.grading.patch import is_test_folder
 from lego_harness.types import Finding, FindingKind
 
 _MAX_BYTES = 500_000
@@ -66,7 +66,7 @@ def _degenerate(old: ast.Module, new: ast.Module) -> Iterator[str]:
 
 def _is_test(path: str) -> bool:
     *folders, name = path.lower().split("/")
-    return bool(TEST_FOLDERS & set(folders)) or name.startswith("test_") or name.endswith("_test.py")
+    return any(map(is_test_folder, folders)) or name.startswith("test_") or name.endswith("_test.py")
 
 
 def _parsed(source: bytes) -> ast.Module:

@@ -36,6 +36,8 @@ from lego_harness.types import Task
 TESTS = "/grade/tests"
 KILLED = "the test runner was killed"
 """The ending of a trial whose runner started but never reported."""
+STARVED = "the machine ran out of memory while the tests ran"
+"""The ending of one that may have been cut short for that, whatever else its runner says."""
 _RUNNER = "/grade/runner.py"
 _TOOLCHAIN = "/grade/toolchain"
 _ANY_PYTHON = f"""python=python3
@@ -118,7 +120,12 @@ async def run_trial(
             result = await sandbox.exec(command, timeout_s=timeout_s, env=_ENV, cwd="/", stdin=stdin)
     except (SetupError, OSError) as error:
         raise GraderError(f"grading sandbox: {error}") from error
-    return _verdicts(result, nonces)
+    verdicts = _verdicts(result, nonces)
+    return [_no_verdict(STARVED) if _may_be_starved(result, verdict) else verdict for verdict in verdicts]
+
+
+def _may_be_starved(result: ExecResult, verdict: Verdict) -> bool:
+    return result.machine_ran_out_of_memory and verdict.ending != "complete"
 
 
 def bounded(cpu_s: int) -> list[str]:

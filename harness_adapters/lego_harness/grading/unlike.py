@@ -1,9 +1,10 @@
 """Two values that are compared, one of them changed while the tests run: for equalities whose both sides are computed.
 
 A literal becomes another where it is written (`other_values.py`). What `assert f(x) == g(x)` expects is known only when
-it runs: a function that is written into the tests gives both sides back, one of them another value of its own type,
-that side of which a comparison holds where there is one. Invariants: values that are equal stay unequal when one was
-changed; what equals everything of a type is caught on whichever side it stands; every copy of a file has the function.
+it runs: a function that is written into the tests gives both sides back, the one or the other another value of its own
+type and look. Invariants: values that are equal stay unequal when one was changed; what equals everything of a type is
+caught on whichever side it stands; no two values are compared twice, so that what agrees once agrees where it counts;
+every copy of a file has the function.
 """
 
 from __future__ import annotations
@@ -22,28 +23,35 @@ def {_NAME}(left, right):
         if isinstance(value, (int, float, complex)):
             return value + 1 if abs(value) < 10 ** 9 else -value
         if isinstance(value, (str, bytes)):
-            return value + (b'x' if isinstance(value, bytes) else 'x')
+            return value[:-1] if len(value) > 1 else value * 2 or value + (b'0' if isinstance(value, bytes) else '0')
         if isinstance(value, (set, frozenset)):
-            return value ^ {{None}}
+            return type(value)(list(value)[1:] or ([0] if not value else []))
         if isinstance(value, dict):
-            return {{**value, None: value}}
+            return dict(list(value.items())[1:]) if value else {{0: 0}}
         if isinstance(value, (list, tuple)):
-            return type(value)([*value, None]) if type(value) in (list, tuple) else [*value, None]
+            return (tuple if isinstance(value, tuple) else list)(value[:-1] if value else [0])
         return [value]
     pairs = [(left, other(right)), (other(left), right)]
-    return ([pair for pair in pairs if pair[0] == pair[1]] or pairs)[0]
+    return pairs[::-1] if type(left).__module__ == 'builtins' != type(right).__module__ else pairs
 """
 
 
 def unlike(left: ast.expr, right: ast.expr) -> ast.expr:
-    """A call that gives both sides back, unequal if they were equal."""
-    return ast.Call(ast.Name(_NAME, ast.Load()), [left, right], [])
+    """A call that gives both sides back, unequal if they were equal; what says itself what it equals is left as it is."""
+    return ast.Subscript(_pairs(left, right), ast.Constant(0), ast.Load())
 
 
 def equal_unlike(left: ast.expr, right: ast.expr) -> ast.expr:
     """An expression that is false where `left == right`."""
-    compared = ast.parse("lambda one, other: one == other", mode="eval").body
-    return ast.Call(compared, [ast.Starred(unlike(left, right), ast.Load())], [])
+    names = ast.parse("one, other = 0").body[0]
+    assert isinstance(names, ast.Assign)
+    holds = ast.parse("one == other", mode="eval").body
+    each = ast.comprehension(names.targets[0], _pairs(left, right), [holds], 0)
+    return ast.ListComp(ast.Constant(1), [each])
+
+
+def _pairs(left: ast.expr, right: ast.expr) -> ast.expr:
+    return ast.Call(ast.Name(_NAME, ast.Load()), [left, right], [])
 
 
 def printed(tree: ast.Module, rng: Random) -> str:

@@ -94,7 +94,10 @@ class ExecResult:
     timed_out: bool
     duration_s: float
     ran_out_of_memory: bool = False
-    """The kernel killed something of this sandbox for want of memory meanwhile; no exit code tells."""
+    """The kernel killed something of this sandbox, beyond its own bound of memory, meanwhile; no exit code tells."""
+    machine_ran_out_of_memory: bool = False
+    """It killed something for want of memory meanwhile, and not for the bound of this sandbox: that may have been one of
+    its processes, and then nothing inside is to blame."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

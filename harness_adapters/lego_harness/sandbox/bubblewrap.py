@@ -25,6 +25,7 @@ from lego_harness.sandbox.bwrap_argv import (
     counts_processes_per_namespace,
     missing_programs,
 )
+from lego_harness.sandbox.cgroup import Kills
 from lego_harness.sandbox.processes import run_bounded
 from lego_harness.sandbox.seccomp import compile_filter
 from lego_harness.sandbox.workspace import read_files, write_files
@@ -64,9 +65,9 @@ class BubblewrapSandbox:
         if self._closed:
             raise SetupError("exec in a bubblewrap sandbox that is closed")
         limit = self._confinement.limits.output_bytes
-        command = [*self.exec_prefix(env, cwd), *argv]
+        command, kills = [*self.exec_prefix(env, cwd), *argv], Kills()
         ended = await run_bounded(command, timeout_s=timeout_s, output_bytes=limit, stdin=stdin)
-        return ended.as_exec_result()
+        return ended.as_exec_result(machine_ran_out_of_memory=kills.num_others > 0)
 
     def exec_prefix(self, env: Mapping[str, str] | None = None, cwd: str = WORKSPACE) -> list[str]:
         return confined(self._confinement, env=env, cwd=cwd)

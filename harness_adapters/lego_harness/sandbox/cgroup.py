@@ -1,8 +1,9 @@
-"""What the kernel counted for a container, read on the host.
+"""What the kernel counted for a container and for this machine, read on the host.
 
-Invariant: a number comes only from the control group of the container that was named; where the engine runs
+Invariant: a container's number comes only from the control group of the container that was named; where the engine runs
 elsewhere, or in another process namespace, there is none. Neither an exit code nor the engine's own flag
-tells when a command ran out of memory: both miss a killed child.
+tells when a command ran out of memory: both miss a killed child. Nor does the group's count of kills tell for whose
+want: it counts those of a machine that has none left as well.
 """
 
 from __future__ import annotations
@@ -11,6 +12,27 @@ import contextlib
 from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
+_MACHINE = Path("/proc/vmstat")
+_REFUSALS = ("memory.failcnt", "memory.memsw.failcnt")
+"""How often the group was refused memory beyond its bound, in the first kind of control groups."""
+
+
+class Kills:
+    """For want of memory, from its making on; of one container where a counter of it is given."""
+
+    def __init__(self, counter: Path | None = None) -> None:
+        self._counter = counter
+        self._own, self._all = oom_kills(counter), _count(_MACHINE, "oom_kill")
+
+    @property
+    def num_own(self) -> int:
+        """Of the container, for its own bound."""
+        return oom_kills(self._counter) - self._own
+
+    @property
+    def num_others(self) -> int:
+        """On this machine, for another reason than that."""
+        return _count(_MACHINE, "oom_kill") - self._all - self.num_own
 
 
 def is_of(pid: int, container_id: str) -> bool:
@@ -32,11 +54,24 @@ def oom_counter(pid: int, container_id: str) -> Path | None:
 
 
 def oom_kills(counter: Path | None) -> int:
-    """Processes killed for want of memory so far; 0 where nothing counts them."""
+    """Processes killed for want of the memory that the container may have, so far; 0 where nothing counts them."""
+    if counter is None or not _reached_its_bound(counter):
+        return 0
+    return _count(counter, "oom_kill")
+
+
+def _reached_its_bound(counter: Path) -> bool:
+    if counter.name == "memory.events":
+        return _count(counter, "oom") > 0
+    refusals = [path for name in _REFUSALS if (path := counter.with_name(name)).is_file()]
+    return not refusals or any(path.read_text().strip() != "0" for path in refusals)
+
+
+def _count(file: Path, name: str) -> int:
     with contextlib.suppress(OSError, ValueError):
-        for line in counter.read_text().splitlines() if counter else ():
-            name, _, value = line.partition(" ")
-            if name == "oom_kill":
+        for line in file.read_text().splitlines():
+            key, _, value = line.partition(" ")
+            if key == name:
                 return int(value)
     return 0
 

@@ -112,9 +112,11 @@ class DockerSandbox:
         stdin: bytes | None = None,
     ) -> ExecResult:
         """As the protocol says; a timeout ends everything the agent runs in this container."""
-        limit, before = self._limits.output_bytes, cgroup.oom_kills(self._oom)
+        limit, kills = self._limits.output_bytes, cgroup.Kills(self._oom)
         ended = await self._run(argv, timeout_s=timeout_s, output_bytes=limit, env=env, cwd=cwd, stdin=stdin)
-        return ended.as_exec_result(ran_out_of_memory=cgroup.oom_kills(self._oom) > before)
+        return ended.as_exec_result(
+            ran_out_of_memory=kills.num_own > 0, machine_ran_out_of_memory=kills.num_others > 0
+        )
 
     def exec_prefix(self, env: Mapping[str, str] | None = None, cwd: str = WORKSPACE) -> list[str]:
         settings = [word for name, value in (env or {}).items() for word in ("--env", f"{name}={value}")]

@@ -27,7 +27,9 @@ class Ended:
     timed_out: bool
     duration_s: float
 
-    def as_exec_result(self, *, ran_out_of_memory: bool = False) -> ExecResult:
+    def as_exec_result(
+        self, *, ran_out_of_memory: bool = False, machine_ran_out_of_memory: bool = False
+    ) -> ExecResult:
         """The same with its output as text."""
         return ExecResult(
             exit_code=self.exit_code,
@@ -36,6 +38,7 @@ class Ended:
             timed_out=self.timed_out,
             duration_s=self.duration_s,
             ran_out_of_memory=ran_out_of_memory,
+            machine_ran_out_of_memory=machine_ran_out_of_memory,
         )
 
 

@@ -18,13 +18,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from lego_harness.errors import UsageError
+from lego_harness.grading.git_history import HISTORIES
 from lego_harness.invalid import got, reason
 from lego_harness.tasks.plain import require_plain
 from lego_harness.tasks.surroundings import EnvironmentTable, NoVariables, read_surroundings
 from lego_harness.text import one_line
 from lego_harness.types import Task
 
-UNREAD = frozenset({"__pycache__", ".git"})
+UNREAD = frozenset({"__pycache__", *HISTORIES})
 """Folders that are not part of a workspace or of tests, wherever they are."""
 
 
@@ -128,7 +129,7 @@ def workspace_files(task: Task) -> dict[str, bytes]:
 
 
 def tree_files(root: Path) -> dict[str, bytes]:
-    """A trusted folder's files by relative path, without bytecode caches and git's own files (`git_history.py`)."""
+    """A trusted folder's files by relative path, without bytecode caches and histories (`git_history.py`)."""
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in _files_under(root)}
 
 

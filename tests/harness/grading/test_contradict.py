@@ -88,7 +88,7 @@ ALIKE = {
     "an object": ("assert f() == Point(1, 2)", r"assert f\(\) == Point\(-?\d, -?\d\)"),
     "a name": (
         "assert f() == g",
-        r"assert \(lambda one, other: one == other\)\(\*[a-z]{10}\(f\(\), g\)\)",
+        r"assert \[1 for one, other in [a-z]{10}\(f\(\), g\) if one == other\]",
     ),
     "a named literal": ("w = [1, x]\n    assert f() == w", r"w = \[-?\d, x\]\n    assert f\(\) == w"),
     "membership": ("assert f() in g", r"assert f\(\) not in g"),
@@ -127,6 +127,26 @@ def test_a_contradiction_reads_like_what_people_write(name: str) -> None:
         assert text != genuine["test_x.py"].decode()
 
 
+@pytest.mark.parametrize("text", ["hello world", "tea: 3", "a, b", "x = 10\n", "Alice met Bob"])
+def test_a_text_is_contradicted_by_words_that_it_has(text: str) -> None:
+    """Whoever knows how words are spelt must not see which expectation is genuine."""
+    for seed in range(30):
+        found = re.search(r"f\(\) == (.*)", flipped(f"def test_it():\n    assert f() == {text!r}\n", seed))
+        assert found
+        words = re.findall(r"[a-zA-Z]+", eval(found[1]))
+        assert all(word in text for word in words), words
+
+
+@pytest.mark.parametrize("number", [100, 2500, -60, 1024, 255])
+def test_a_round_number_is_contradicted_by_a_round_one(number: int) -> None:
+    ends = {str(abs(number))[-1], *"248"} if number == 1024 else {str(abs(number))[-1]}
+    ends = {"7", "1"} if number == 255 else ends
+    for seed in range(30):
+        found = re.search(r"f\(\) == (-?\d+)", flipped(f"def test_it():\n    assert f() == {number}\n", seed))
+        assert found
+        assert found[1][-1] in ends
+
+
 TWINS = st.sampled_from([
     3, -1, True, 0.0, 2.5, float("inf"), "", "abc", b"x", (), (1, 2), [], [None], {}, {None: 1}, {"a": []}, set(), {None},
     frozenset({1}), 1e300, None, object(), 10**9, -(10**9), 0.5, -0.5, 1j,
@@ -157,6 +177,27 @@ def test_what_equals_all_of_its_kind_passes_both_on_either_side(assertion: str) 
     source = f"def test_it():\n    {assertion}\n".replace("same(", "self.assertEqual(")
     for text in (source, flipped(source)):
         scope: dict[str, Any] = {"answer": EqualsItsKind(1), "twin": 7, "self": unittest.TestCase()}
+        exec(text, scope)
+        assert ended(scope["test_it"])
+
+
+class AgreesOnce:
+    __hash__ = None  # type: ignore[assignment]
+    has_agreed = False
+
+    def __eq__(self, other: object) -> bool:
+        has_agreed, self.has_agreed = self.has_agreed, True
+        return not has_agreed
+
+
+@pytest.mark.parametrize(
+    "assertion", ["assert answer == twin", "assert twin == answer", "same(answer, twin)"]
+)
+@pytest.mark.parametrize("twin", [7, "seven", [7], object()])
+def test_what_agrees_once_passes_both(assertion: str, twin: object) -> None:
+    source = f"def test_it():\n    {assertion}\n".replace("same(", "self.assertEqual(")
+    for text in (source, flipped(source)):
+        scope: dict[str, Any] = {"answer": AgreesOnce(), "twin": twin, "self": unittest.TestCase()}
         exec(text, scope)
         assert ended(scope["test_it"])
 
@@ -226,7 +267,8 @@ def test_a_function_whose_assertions_may_not_be_reached_is_left_alone(body: str)
 
 
 LOOSE = """def check(wanted):
-    assert answer == wanted
+    if wanted:
+        assert answer == wanted
 
 def test_it():
     check(3)
@@ -239,6 +281,39 @@ def test_a_function_with_nothing_to_contradict_has_an_end_to_it() -> None:
     genuine = contradicted(files, {function: (False,)}, random.Random(0))["test_x.py"].decode()
     assert (outcome(genuine, 3), outcome(genuine, 4), outcome(flipped(LOOSE), 3)) == (True, False, False)
     assert len(genuine.splitlines()) == len(flipped(LOOSE).splitlines())
+
+
+LEFT_TO_OTHERS = """WANTED = object()
+
+def check(value):
+    assert value == WANTED
+
+class TestThem:
+    def both(self, value):
+        check(value)
+        assert value is WANTED
+
+    def test_method(self):
+        self.both(answer)
+
+    def test_function(self):
+        check(answer)
+"""
+
+
+@pytest.mark.parametrize("name", ["test_method", "test_function"])
+def test_what_is_left_to_a_function_of_the_file_is_contradicted_in_a_copy_of_it(name: str) -> None:
+    function, files = f"t.py::TestThem::{name}", {"t.py": LEFT_TO_OTHERS.encode()}
+    assert contradictable(files, [function]) == {function: 1}
+    for flip in (True, False):
+        text = contradicted(files, {function: (flip,)}, random.Random(0))["t.py"]
+        scope: dict[str, Any] = {}
+        exec(text, scope)
+        scope["answer"] = scope["WANTED"]
+        passed = {
+            test: ended(getattr(scope["TestThem"](), test)) for test in ("test_method", "test_function")
+        }
+        assert passed == {"test_method": True, "test_function": True, name: not flip}
 
 
 @pytest.mark.parametrize(
