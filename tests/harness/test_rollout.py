@@ -142,6 +142,18 @@ WAYS_TO_END = {
     "harness killed inside the sandbox": (
         FakeWorld(exits(failing(137, killed_inside=True))), StopReason.COMPLETED, 0.0, "",
     ),
+    "harness exits with an error in a sandbox that the agent made useless": (
+        FakeWorld(exits(failing(1)), serves=(False, True)), StopReason.COMPLETED, 0.0, "",
+    ),
+    "harness exits with an error where no sandbox serves": (
+        FakeWorld(exits(failing(1)), serves=(False, False)), StopReason.FAILED_HARNESS, None, "exited with 1",
+    ),
+    "harness exits well in a sandbox that the agent made useless": (
+        FakeWorld(exits(), serves=(False, True)), StopReason.COMPLETED, 1.0, "",
+    ),
+    "harness crashes before the first call in a sandbox that is useless": (
+        FakeWorld(exits(failing(1), turns=0), serves=(False, True)), StopReason.FAILED_HARNESS, None, "before its first",
+    ),
     "harness killed inside before the first call": (
         FakeWorld(exits(failing(137, killed_inside=True), turns=0)), StopReason.FAILED_HARNESS, None, "137",
     ),

@@ -7,7 +7,7 @@ what was opened and closed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 from lego_harness.adapters.base import Endpoint, HarnessExit
 from lego_harness.proxy.capture import Capture
 from lego_harness.rollout import RolloutRunner, RolloutSpec
-from lego_harness.sandbox.base import Limits, SandboxSpec
+from lego_harness.sandbox.base import ExecResult, Limits, Phase, SandboxSpec
 from lego_harness.types import (
     Branch,
     Budget,
@@ -79,6 +79,8 @@ class FakeWorld:
     findings: tuple[Finding, ...] = ()
     policy: Mapping[FindingKind, Policy] = field(default_factory=dict)
     mounts: tuple[Any, ...] = ()
+    serves: tuple[bool, bool] = (True, True)
+    """Whether the agent's sandbox does any longer, and whether a fresh one does."""
     files: dict[str, bytes] = field(default_factory=dict)
     session: FakeSession | None = None
     opened: list[SandboxSpec] = field(default_factory=list)
@@ -131,8 +133,14 @@ class _Adapter:
 
 
 class _Sandbox:
-    def __init__(self, world: FakeWorld) -> None:
-        self._world = world
+    def __init__(self, world: FakeWorld, *, serves: bool) -> None:
+        self._world, self._serves = world, serves
+
+    async def exec(self, argv: Sequence[str], *, timeout_s: float) -> ExecResult:
+        assert not self._world.is_harness_running, "asked while the harness could still act"
+        return ExecResult(
+            exit_code=int(not self._serves), stdout="", stderr="", timed_out=False, duration_s=0.0
+        )
 
     async def export(self) -> dict[str, bytes]:
         assert not self._world.is_harness_running, "exported while the harness could still write"
@@ -160,7 +168,7 @@ class _Backend:
         self._world.files = dict(spec.files)
         self._world.num_open += 1
         try:
-            yield _Sandbox(self._world)
+            yield _Sandbox(self._world, serves=self._world.serves[spec.phase is not Phase.AGENT])
         finally:
             self._world.num_open -= 1
         if self._world.close_error:

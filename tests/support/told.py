@@ -27,6 +27,7 @@ class Told:
 
     exit_code: int = 0
     stdout: str = "out\n"
+    machine_ran_out_of_memory: bool = False
     argv: list[str] = field(default_factory=list[str])
     env: dict[str, str] = field(default_factory=dict[str, str])
     stdin: bytes | None = None
@@ -43,7 +44,12 @@ class Told:
         assert not self.argv
         self.argv, self.env, self.stdin = list(argv), dict(env or {}), stdin
         return ExecResult(
-            exit_code=self.exit_code, stdout=self.stdout, stderr="err\n", timed_out=False, duration_s=0.1
+            exit_code=self.exit_code,
+            stdout=self.stdout,
+            stderr="err\n",
+            timed_out=False,
+            duration_s=0.1,
+            machine_ran_out_of_memory=self.machine_ran_out_of_memory,
         )
 
     def exec_prefix(self, env: Mapping[str, str] | None = None, cwd: str = WORKSPACE) -> list[str]:
@@ -68,7 +74,9 @@ class Told:
         return json.dumps([self.argv, self.env])
 
 
-async def told_by(adapter: Adapter, exit_code: int = 0, stdout: str = "out\n") -> tuple[Told, HarnessExit]:
+async def told_by(
+    adapter: Adapter, exit_code: int = 0, stdout: str = "out\n", *, machine_ran_out_of_memory: bool = False
+) -> tuple[Told, HarnessExit]:
     """What the adapter's harness would be told in a rollout, and what is made of its end."""
-    told = Told(exit_code=exit_code, stdout=stdout)
+    told = Told(exit_code=exit_code, stdout=stdout, machine_ran_out_of_memory=machine_ran_out_of_memory)
     return told, await adapter.run(TASK, told, ENDPOINT, timeout_s=5)

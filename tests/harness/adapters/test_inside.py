@@ -50,6 +50,16 @@ async def test_a_signal_inside_is_the_agent_s_doing(harness: Harness, put: Calla
 
 
 @inside
+async def test_a_kill_that_may_be_the_machine_s_is_nobody_s_inside(
+    harness: Harness, put: Callable[..., Path]
+) -> None:
+    put(harness)
+    for code, is_killed in ((137, False), (143, True)):
+        _, exit_ = await told_by(get_adapter(harness.name), code, machine_ran_out_of_memory=True)
+        assert (exit_.exit_code, exit_.killed_inside) == (code, is_killed)
+
+
+@inside
 async def test_the_binary_that_is_started_is_the_one_that_was_checked(
     harness: Harness, put: Callable[..., Path]
 ) -> None:
