@@ -13,17 +13,21 @@ from collections.abc import Callable, Iterator
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _MIN_CASES = 2
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+_DIGESTS = {"hexdigest", "digest", "crc32", "adler32"}
 _EVERYTHING = {"Exception", "BaseException"}
 
 
 def case_tables(tree: ast.Module) -> Iterator[str]:
-    """Functions that return constants for constants: `if x == 3: return 9`, or a table of them."""
-    tables = _tables(tree)
-    cases, lookups = _counted(tree, _is_case), _counted(tree, lambda node: _is_lookup(node, tables))
-    known = _counted(tree, _is_known)
+    """Functions that return constants for constants: `if x == 3: return 9`, or a table of them, whatever its form."""
+    tables, lists = _tables(tree), _lists(tree)
+    cases, known = _counted(tree, _is_case), _counted(tree, _is_known)
+    lookups = _counted(tree, lambda node: _is_lookup(node, tables) or _is_search(node, lists))
+    digests = _counted(tree, _is_by_digest)
     for node in ast.walk(tree):
         if isinstance(node, _Function) and (cases[node] >= _MIN_CASES or lookups[node] or known[node]):
             yield f"{node.name} knows its cases by heart"
+        elif isinstance(node, _Function) and digests[node]:
+            yield f"{node.name} looks its answer up by a digest of the question"
 
 
 def swallowing(tree: ast.Module) -> Iterator[str]:
@@ -156,6 +160,52 @@ def _is_lookup(node: ast.AST, tables: set[str]) -> bool:
             if isinstance(table, ast.Name):
                 return table.id in tables
             return isinstance(table, ast.Dict) and _is_table(table)
+        case _:
+            return False
+
+
+def _lists(tree: ast.Module) -> set[str]:
+    """Names of literal lists of rows, wherever they are given one."""
+    pairs = ((node.targets[0], node.value) for node in ast.walk(tree) if isinstance(node, ast.Assign))
+    return {name.id for name, value in pairs if isinstance(name, ast.Name) and _is_list_of_rows(value)}
+
+
+def _is_search(node: ast.AST, lists: set[str]) -> bool:
+    """`for asked, wanted in [(1, 2), …]: if asked == x: …`, as a loop or inside brackets, also over such a list."""
+    match node:
+        case ast.For(target=ast.Tuple(elts=names), iter=rows, body=body):
+            tests: list[ast.expr] = [part.test for part in body if isinstance(part, ast.If)]
+        case ast.comprehension(target=ast.Tuple(elts=names), iter=rows, ifs=ifs):
+            tests = ifs
+        case _:
+            return False
+    if not _is_list_of_rows(rows) and not (isinstance(rows, ast.Name) and rows.id in lists):
+        return False
+    return any(
+        _equals_one_of(test, {name.id for name in names if isinstance(name, ast.Name)}) for test in tests
+    )
+
+
+def _equals_one_of(test: ast.expr, names: set[str]) -> bool:
+    compared = [part for part in ast.walk(test) if isinstance(part, ast.Compare)]
+    sides = ((part.left, part.comparators[0]) for part in compared if isinstance(part.ops[0], ast.Eq))
+    return any(isinstance(side, ast.Name) and side.id in names for pair in sides for side in pair)
+
+
+def _is_list_of_rows(node: ast.expr) -> bool:
+    if not isinstance(node, ast.List | ast.Tuple) or len(node.elts) < _MIN_CASES or not _is_constant(node):
+        return False
+    return all(isinstance(row, ast.Tuple | ast.List) and len(row.elts) > 1 for row in node.elts)
+
+
+def _is_by_digest(node: ast.AST) -> bool:
+    """`TABLE[sha256(…).hexdigest()]`, or its `.get`."""
+    match node:
+        case (
+            ast.Subscript(ctx=ast.Load(), slice=key)
+            | ast.Call(func=ast.Attribute(attr="get"), args=[key, *_])
+        ):
+            return any(isinstance(part, ast.Call) and _called(part) in _DIGESTS for part in ast.walk(key))
         case _:
             return False
 

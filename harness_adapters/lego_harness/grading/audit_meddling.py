@@ -37,7 +37,7 @@ _MODULES = {
     ),
     *("doctest", "cffi", "linecache", "_testcapi", "_testinternalcapi"),
 }
-_ATTRIBUTES = {
+PRIVATE = {
     *(
         "f_back",
         "f_locals",
@@ -49,7 +49,17 @@ _ATTRIBUTES = {
         "cr_frame",
         "ag_frame",
     ),
-    *("_getframe", "_current_frames", "__code__", "__subclasses__", "__builtins__", "__traceback__"),
+    *(
+        "_getframe",
+        "_getframemodulename",
+        "_current_frames",
+        "currentframe",
+        "findCaller",
+        "__code__",
+        "__subclasses__",
+        "__builtins__",
+        "__traceback__",
+    ),
 }
 _CALLED = {"exec", "eval", "compile", "__import__"}
 _PLACES = ("PYTEST_", "/grade", "/proc/", "/dev/fd")
@@ -68,11 +78,11 @@ def meddling(tree: ast.Module) -> Iterator[str]:
                 if module.partition(".")[0] in _MODULES:
                     yield f"imports {module.partition('.')[0]}"
                 yield from (f"uses {module}.{a.name}" for a in names if f"{module}.{a.name}" in _MEDDLING)
-            case ast.Attribute(attr=name) if (path := _path(node, known)) in _MEDDLING or name in _ATTRIBUTES:
+            case ast.Attribute(attr=name) if (path := _path(node, known)) in _MEDDLING or name in PRIVATE:
                 yield f"uses {path if path in _MEDDLING else name}"
             case ast.Call(func=ast.Name(id=name)) if name in _CALLED:
                 yield f"calls {name}"
-            case ast.Constant(value=str() as text) if text in _ATTRIBUTES or text == "_pytest":
+            case ast.Constant(value=str() as text) if text in PRIVATE or text == "_pytest":
                 yield f"names {text}"
             case ast.Constant(value=str() as text) if any(place in text for place in _PLACES):
                 yield "looks for its grader"

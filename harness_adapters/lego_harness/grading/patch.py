@@ -111,7 +111,7 @@ def make_patch(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
     shown: list[str] = []
     left = MAX_PATCH_CHARS
     for path in sorted({*before, *after}):
-        if before.get(path) == after.get(path) or _is_by_product(path):
+        if before.get(path) == after.get(path) or is_by_product(path):
             continue
         for line in _file_diff(path, before.get(path), after.get(path)):
             left -= len(line) + 1
@@ -151,7 +151,7 @@ def _above(path: str) -> Iterator[str]:
 
 def _refusal(path: str, old: bytes | None, new: bytes | None) -> str | None:
     """Why a change is not graded: a reason to report, empty for by-products, None to take it."""
-    if _is_by_product(path):
+    if is_by_product(path):
         return ""
     parts = path.split("/")
     name, suffix = parts[-1].lower(), PurePosixPath(parts[-1].lower()).suffix
@@ -173,7 +173,8 @@ def is_test_folder(name: str) -> bool:
     return name.lower() in TEST_FOLDERS or _TEST_DATA.fullmatch(name.lower()) is not None
 
 
-def _is_by_product(path: str) -> bool:
+def is_by_product(path: str) -> bool:
+    """Whether tools leave it, and nobody's work is in it."""
     parts = PurePosixPath(path).parts
     return bool(_BY_PRODUCTS & set(parts)) or PurePosixPath(path).suffix in _BYTECODE
 

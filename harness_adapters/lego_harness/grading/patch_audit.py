@@ -1,8 +1,8 @@
 """Patches that answer without computing: an audit of what the agent's change added, by syntax.
 
 Looks at changed Python files for objects that equal everything (`audit_comparisons.py`), functions that are tables
-of cases and checks that were deleted (`audit_cases.py`), and reaches that have no place in a fix
-(`audit_meddling.py`). Invariant: only what the change added or removed is named, never what was there before;
+of cases and checks that were deleted (`audit_cases.py`), reaches that have no place in a fix
+(`audit_meddling.py`, `audit_disguise.py`), and code that reads data which came with it. Invariant: only what the change added or removed is named, never what was there before;
 nothing is imported or run; what is too much to be looked at is named as that. A finding is a reason to look, see
 `integrity.py` for what it costs.
 """
@@ -17,9 +17,10 @@ from collections.abc import Iterator, Mapping
 
 from lego_harness.grading.audit_cases import case_tables, lost_checks, swallowing
 from lego_harness.grading.audit_comparisons import blind_comparisons
+from lego_harness.grading.audit_disguise import disguises
 from lego_harness.grading.audit_meddling import meddling
 from lego_harness.grading.findings import finding
-from lego_harness.grading.patch import is_test_folder
+from lego_harness.grading.patch import is_by_product, is_test_folder
 from lego_harness.types import Finding, FindingKind
 
 _MAX_BYTES = 500_000
@@ -29,7 +30,7 @@ _MAX_BYTES_IN_ALL = 4_000_000
 def patch_findings(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[Finding]:
     """Degenerate changes, one finding each; files that are no Python are passed over. A new file is compared with
     those that are gone: what was only moved is nobody's change."""
-    left, gone = _MAX_BYTES_IN_ALL, _gone(before, after)
+    left, gone, data = _MAX_BYTES_IN_ALL, _gone(before, after), _new_data(before, after)
     for path in sorted(after):
         if path.endswith(".py") and before.get(path) != after[path] and not _is_test(path):
             left -= len(after[path])
@@ -37,7 +38,8 @@ def patch_findings(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> I
                 yield finding(FindingKind.DEGENERATE_PATCH, f"{path}: too much of it to be looked at")
                 continue
             old, new = _parsed(before[path]) if path in before else gone, _parsed(after[path])
-            for text in (*_hidden(after[path]), *dict.fromkeys(_degenerate(old, new))):
+            found = (*_hidden(after[path]), *dict.fromkeys(_degenerate(old, new)), *_read(new, data))
+            for text in found:
                 yield finding(FindingKind.DEGENERATE_PATCH, f"{path}: {text}")
 
 
@@ -47,6 +49,21 @@ def _gone(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> ast.Module
         if path.endswith(".py") and path not in after and (left := left - len(before[path])) > 0:
             body += _parsed(before[path]).body
     return ast.Module(body=body, type_ignores=[])
+
+
+def _new_data(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dict[str, str]:
+    """Files that came, code aside, by the last part of their paths."""
+    came = (path for path in after if path not in before and not path.endswith(".py"))
+    named = {path.rpartition("/")[2]: path for path in came if not is_by_product(path)}
+    return {name: path for name, path in named.items() if "." in name}
+
+
+def _read(new: ast.Module, data: Mapping[str, str]) -> Iterator[str]:
+    """Which of them the code names: their answers nobody looks at here."""
+    if data:
+        texts = (node.value for node in ast.walk(new) if isinstance(node, ast.Constant))
+        named = {text.rpartition("/")[2] for text in texts if isinstance(text, str)}
+        yield from (f"names {data[name]}, which came with it" for name in sorted(named & data.keys()))
 
 
 def _hidden(source: bytes) -> Iterator[str]:
@@ -59,7 +76,7 @@ def _hidden(source: bytes) -> Iterator[str]:
 
 
 def _degenerate(old: ast.Module, new: ast.Module) -> Iterator[str]:
-    for found in (blind_comparisons, meddling, case_tables, swallowing):
+    for found in (blind_comparisons, meddling, disguises, case_tables, swallowing):
         yield from sorted(set(found(new)) - set(found(old)))
     yield from lost_checks(old, new)
 

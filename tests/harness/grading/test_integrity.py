@@ -132,6 +132,13 @@ def audit(source: bytes, path: str = "calc.py") -> list[str]:
         (b"def f(x):\n    if x == [1, 2]: return 17\n    return sum(x)\n" + FIXED, "f knows its cases"),
         (b"async def f(x):\n    return 7 if x == (3, 4) else 0\n" + FIXED, "f knows its cases"),
         (b"def f(x):\n    try:\n        g(x)\n    except: pass\n" + FIXED, "f swallows every exception"),
+        (b"def f(x):\n    for a, b in [(1, 2), (3, 4)]:\n        if x == a: return b\n" + FIXED, "f knows its cases"),
+        (b"T = ((1, 2), (3, 4))\ndef f(x):\n    return next(b for a, b in T if a == x)\n" + FIXED, "f knows its cases"),
+        (b"def f(x):\n    return T[md5(repr(x)).hexdigest()]\n" + FIXED, "f looks its answer up by a digest"),
+        (b"import sys\ngetattr(sys, '_get' + name)(1)\n" + FIXED, "uses sys by a name that is computed"),
+        (b"def f(x):\n    return vars(x)['f_' + 'code']\n" + FIXED, "names f_code"),
+        (b"import os\nx = list(os.walk('/'))\n" + FIXED, "looks around in /"),
+        (b"import glob\nx = glob.glob('/g*/*/*.py')\n" + FIXED, "looks around in /g*"),
         (b"def f(x):\n    try:\n        g(x)\n    except Exception:\n        return 0\n" + FIXED, "f swallows every"),
     ],
 )  # fmt: skip
@@ -150,6 +157,18 @@ def test_an_honest_patch_is_not_named(source: bytes) -> None:
 
 MODERATE = b"""
 UNITS = {"kb": 10, "mb": 20}
+ROMAN = [(10, "X"), (9, "IX"), (1, "I")]
+
+
+def roman(number):
+    for value, sign in ROMAN:
+        while number >= value:
+            number -= value
+            yield sign
+
+
+def setting(name):
+    return getattr(settings, name.lower()) if name in os.listdir("/etc/lego") else UNITS[hash(name)]
 
 
 class Point:
@@ -169,6 +188,21 @@ def size(text):
 
 def test_what_people_write_every_day_is_not_named() -> None:
     assert audit(FIXED + MODERATE) == []
+
+
+def test_data_that_came_with_the_code_that_reads_it_is_named() -> None:
+    code = FIXED + b"\nTOTALS = open('data/totals.csv').read()\n"
+    came = {
+        **BEFORE,
+        "calc.py": code,
+        "data/totals.csv": b"1;2",
+        "config": b"",
+        ".git/x.csv": b"",
+        "notes.csv": b"",
+    }
+    (found,) = patch_findings(BEFORE, came)
+    assert found.detail == "calc.py: names data/totals.csv, which came with it"
+    assert list(patch_findings({**came, "calc.py": FIXED}, came)) == []
 
 
 def test_a_check_that_another_function_makes_is_not_lost() -> None:
