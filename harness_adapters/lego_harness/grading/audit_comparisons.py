@@ -13,6 +13,18 @@ _COMPARISONS = {
     *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__"),
     *("__instancecheck__", "__subclasscheck__"),
 }
+_CHANGING = {
+    "append",
+    "add",
+    "pop",
+    "remove",
+    "discard",
+    "extend",
+    "update",
+    "insert",
+    "clear",
+    "__setattr__",
+}
 _OF_TYPES = {"isinstance", "issubclass", "type", "hasattr"}
 
 
@@ -22,6 +34,8 @@ def blind_comparisons(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.ClassDef):
             if any(_is_blind(name, made) for name, made in _methods(node)):
                 yield f"class {node.name} equals anything"
+            if any(name in _COMPARISONS and _changes_itself(made) for name, made in _methods(node)):
+                yield f"class {node.name} changes when it is compared"
         elif text := _by_name(node):
             yield f"sets {text} by name"
 
@@ -65,6 +79,29 @@ def _ignores_other(method: ast.FunctionDef | ast.Lambda) -> bool:
         _name(node) for node in ast.walk(method) if isinstance(node, ast.Name) and id(node) not in of_types
     }
     return not other or other[0] not in used
+
+
+def _changes_itself(method: ast.FunctionDef | ast.Lambda) -> bool:
+    """Whether what it says depends on how often it was asked."""
+    own = {arg.arg for arg in method.args.args[:1]}
+    for node in ast.walk(method):
+        match node:
+            case ast.Global() | ast.Nonlocal():
+                return True
+            case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()) if _root(node) in own:
+                return True
+            case ast.Call(func=ast.Attribute(attr=name, value=of)) if name in _CHANGING and _root(of) in own:
+                return True
+            case _:
+                pass
+    return False
+
+
+def _root(node: ast.expr) -> str:
+    """`x` of `x.a[0].b`."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return _name(node)
 
 
 def _is_always_true(method: ast.FunctionDef | ast.Lambda) -> bool:

@@ -15,6 +15,8 @@ _WORD = re.compile(rb"\w+")
 _MAX_HOPS = 8
 """From the file that uses a class to the one that defines it."""
 _INIT = "__init__.py"
+_WITHOUT_TESTS = {("unittest", "TestCase"), ("unittest", "IsolatedAsyncioTestCase"), ("abc", "ABC")}
+"""By module and name."""
 
 
 class Suite:
@@ -42,6 +44,18 @@ class Suite:
         earlier = body[: body.index(before)] if before in body else []
         own = [node for node in classes(earlier) if node.name == name.id]
         return (file, own[-1]) if own else self._imported(file, name.id)
+
+    def brings_no_tests(self, file: str, name: ast.expr) -> bool:
+        """Whether an expression stands for a class of the standard library that tests are made of."""
+        if isinstance(name, ast.Name):
+            taken = [
+                (statement.module, alias.name)
+                for statement in _imports_from(self.tree(file))
+                for alias in statement.names
+                if (alias.asname or alias.name) == name.id
+            ]
+            return bool(taken) and set(taken) <= _WITHOUT_TESTS
+        return tuple(ast.unparse(name).rpartition(".")[::2]) in _WITHOUT_TESTS
 
     def is_used_elsewhere(self, file: str, name: str) -> bool:
         """Whether another file has what this one calls so: it would be collected, or inherited, there as well."""

@@ -99,6 +99,8 @@ class _Search:
             return None
         for base in derived.bases:
             found = self._suite.class_of(file, base, derived)
+            if found is None and self._suite.brings_no_tests(file, base):
+                continue
             if found is None:  # what it brings, and in place of what, is not known here
                 return None
             where, above = found

@@ -36,6 +36,10 @@ WAYS = {
     "by another name": {"base.py": BASE, "test_x.py": "from base import Base as B\n" + HEIRS},
     "by its module": {"base.py": BASE, "test_x.py": "import base\n" + HEIRS},
     "by everything": {"base.py": BASE, "test_x.py": "from base import *\n" + HEIRS},
+    "beside a case": {
+        "base.py": BASE,
+        "test_x.py": "import unittest\nfrom base import Base\n" + HEIRS,
+    },
     "by a third file": {
         "first.py": BASE,
         "base.py": "from first import Base\n",
@@ -47,7 +51,7 @@ WAYS = {
         "test_x.py": "from base import Base\n" + HEIRS,
     },
 }
-SPELT = {"by another name": "B", "by its module": "base.Base"}
+SPELT = {"beside a case": "unittest.TestCase, Base", "by another name": "B", "by its module": "base.Base"}
 ONE, TWO = "test_x.py::TestOne::test_it", "test_x.py::TestTwo::test_it"
 
 

@@ -120,6 +120,15 @@ def audit(source: bytes, path: str = "calc.py") -> list[str]:
             b"class E:\n    def __contains__(self, item):\n        str(item)\n        return True\n" + FIXED,
             "class E equals anything",
         ),
+        (
+            b"class E:\n    def __eq__(self, other):\n        self.n += 1\n        return other != self.n\n" + FIXED,
+            "class E changes when it is compared",
+        ),
+        (
+            b"class E:\n    def __eq__(self, other):\n        self.seen.append(other)\n        return other is self.seen[0]\n"
+            + FIXED,
+            "class E changes when it is compared",
+        ),
         (b"import pathlib\npathlib.Path.__eq__ = min\n" + FIXED, "sets __eq__ by name"),
         (b"E = '__e' + 'q__'\n" + FIXED, "sets __eq__ by name"),
         (b"import sys as s\ns._getframe(1)\n" + FIXED, "uses sys._getframe"),
