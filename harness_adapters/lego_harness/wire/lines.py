@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from http import HTTPStatus
 from itertools import islice
-from typing import Any
 
 from lego_harness.proxy.refusal import Refusal
+from lego_harness.proxy.routes import DIALECTS
 from lego_harness.proxy.strict_json import encode
 from lego_harness.wire.recording import Call
 from lego_harness.wire.said import Said, dialect_of, error_of, is_success, read_reply
@@ -28,7 +28,7 @@ LOST = " …"
 SOON = 16
 """Calls; a harness gives up after fewer, whatever it asks beside."""
 _NAMED_BY = ("session", "agent-id", "thread")
-_ASKS = ("messages", "input", "system", "instructions", "tools")
+_DIALECTS = {dialect.name: dialect for dialect in DIALECTS.values()}
 
 
 class Lines:
@@ -41,8 +41,10 @@ class Lines:
 
     def line(self, call: Call) -> tuple[Line | Refusal, bool]:
         """The engine's line for the next call, and whether its delivery is to be broken off."""
-        said, key = said_to(call), _key(call)
-        if isinstance(said, Said) and said.is_over:
+        said = said_to(call)
+        is_over = isinstance(said, Said) and said.is_over
+        key = _key(call) if self._lost or not is_over else ""
+        if isinstance(said, Said) and is_over:
             self._lost.discard(key)
             return Line(message=said.message, is_cut=said.is_cut), False
         if isinstance(said, Refusal) and key not in self._lost:
@@ -56,9 +58,10 @@ class Lines:
 
     def _said_again(self, call: Call) -> Said | None:
         """The whole reply to a repetition of the call, where one comes soon in its conversation."""
-        later = (one for one in self._calls if one.n > call.n and _conversation(one) == _conversation(call))
+        asked, conversation = _asked(call), _conversation(call)
+        later = (one for one in self._calls if one.n > call.n and _conversation(one) == conversation)
         for one in islice(later, SOON):
-            said = said_to(one) if _asked(one) == _asked(call) and dialect_of(one.path) else None
+            said = said_to(one) if dialect_of(one.path) and _asked(one) == asked else None
             if isinstance(said, Said) and said.is_over:
                 return said
         return None
@@ -86,9 +89,13 @@ def _key(call: Call) -> str:
     return encode([_conversation(call), _asked(call)])
 
 
-def _asked(call: Call) -> Any:
-    """What a call asks of the model: a harness may ask again without a stream, or for fewer tokens."""
-    return {name: call.fields[name] for name in _ASKS if name in call.fields} or call.body
+def _asked(call: Call) -> str:
+    """What a call asks of the model: a harness may ask again without a stream, for fewer tokens, or with its
+    cache marks elsewhere."""
+    try:
+        return _DIALECTS[dialect_of(call.path)].fold(call.fields).fingerprint
+    except Refusal:
+        return encode(call.body)
 
 
 def _conversation(call: Call) -> list[str]:

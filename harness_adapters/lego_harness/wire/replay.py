@@ -31,7 +31,7 @@ from lego_harness.wire.lines import Lines, said_to
 from lego_harness.wire.names import Names
 from lego_harness.wire.quotes import Quotes
 from lego_harness.wire.recording import Call
-from lego_harness.wire.rollouts import rollouts
+from lego_harness.wire.rollouts import rollouts, tasks_of, told_first
 from lego_harness.wire.said import Said, dialect_of, read_text
 from lego_harness.wire.scripted import Line, ScriptedEngine
 from lego_harness.wire.tap import Heard, Tap
@@ -175,6 +175,8 @@ class _Rollout:
         if call.body is None or isinstance(call.body, str):
             return (call.body or "").encode() or None
         body = self._known.names.renamed(call.body)
+        for text in told_first(body):
+            self._known.quotes.begin(text)
         for key in ("messages", "input"):
             if isinstance(call.fields.get(key), list):
                 body[key] = [self._known.quotes.restored(message) for message in body[key]]
@@ -189,6 +191,8 @@ class _Rollout:
         issued = read_text(dialect, heard.written.decode("utf-8", "replace"), is_stream=heard.is_stream)
         self._known.names.learn(recorded, issued)
         self._known.quotes.add(recorded.message["content"])
+        for task in tasks_of(recorded):
+            self._known.quotes.add_task(task)
 
 
 def _is_expected(call: Call, line: Line | Refusal | None, answer: _Answer) -> bool:

@@ -45,6 +45,24 @@ def rollouts(calls: Sequence[Call]) -> list[list[Call]]:
     return list(grouped.values())
 
 
+def tasks_of(said: Said) -> Iterator[str]:
+    """What a reply's calls say that may be a task for another conversation."""
+    for call in said.calls:
+        yield from _texts(call["function"]["arguments"])
+
+
+def told_first(body: dict[str, Any]) -> Iterator[str]:
+    """What a conversation that has no reply yet was told."""
+    conversation = _conversation(body)
+    if any(message.get("role") == "assistant" for message in conversation):
+        return
+    for message in conversation:
+        content = message.get("content")
+        if message.get("role") == "user":
+            texts = [content] if isinstance(content, str) else [part.get("text") for part in items(content)]
+            yield from map(text_of, texts)
+
+
 class _Families:
     """Names that mean the same rollout."""
 
@@ -90,12 +108,12 @@ def _join_by_content(calls: Sequence[Call], named: Sequence[list[str]], families
                 is_own = families.head(names[0]) in map(families.head, owners)
                 families.join(names[0], *([] if is_own else owners[-1:]))
         for prompt, owner in prompts:
-            if any(is_mostly(task, prompt) for task in _tasks(call.fields)):
+            if any(is_mostly(text.strip(), prompt) for text in told_first(call.fields)):
                 families.join(names[0], owner)
         said = _said(call)
         for sign in (said.message["content"].strip(), *(made["id"] for made in said.calls)):
             told.setdefault(sign, []).append(names[0])
-        prompts += [(text, names[0]) for made in said.calls for text in _texts(made["function"]["arguments"])]
+        prompts += [(text, names[0]) for text in tasks_of(said)]
 
 
 def _said(call: Call) -> Said:
@@ -115,18 +133,6 @@ def _repeated(body: dict[str, Any]) -> Iterator[str]:
                 *(text_of(part.get("text")).strip() for part in items(content)),
             ]
         yield from filter(None, signs)
-
-
-def _tasks(body: dict[str, Any]) -> Iterator[str]:
-    """What a conversation that has no reply yet was told to do."""
-    conversation = _conversation(body)
-    if any(message.get("role") == "assistant" for message in conversation):
-        return
-    for message in conversation:
-        content = message.get("content")
-        if message.get("role") == "user":
-            texts = [content] if isinstance(content, str) else [part.get("text") for part in items(content)]
-            yield from (text_of(text).strip() for text in texts)
 
 
 def _conversation(body: dict[str, Any]) -> list[dict[str, Any]]:

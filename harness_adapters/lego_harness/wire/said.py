@@ -99,7 +99,7 @@ def error_of(reply: RecordedReply) -> str:
 
 
 def _read(dialect: str, assembled: Assembled) -> Said:
-    said = Said(is_over=assembled.is_over, error=assembled.error)
+    said = Said(is_over=assembled.is_over and not assembled.error, error=assembled.error)
     said.name("reply", assembled.whole.get("id"))
     said_in, read = _READERS[dialect]
     if said_in not in assembled.whole:

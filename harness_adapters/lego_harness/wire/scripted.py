@@ -1,7 +1,8 @@
 """An engine that says what it is told to, in the policy's own format.
 
 Owns the ids of scripted replies. Invariant: what it says is what a policy would have sampled for that
-reply, ended by the end-of-turn token unless the reply was cut. Knows no harness and no wire.
+reply, ended by the end-of-turn token unless the reply was cut. A call whose arguments are no object, which
+no policy's format has, is said with their text as its only argument. Knows no harness and no wire.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lego_harness.errors import EngineError
-from lego_harness.proxy.conversation import Message
+from lego_harness.proxy.conversation import Message, ToolCall
 from lego_harness.proxy.refusal import Refusal
 from lego_harness.proxy.render import Renderer
 from lego_harness.types import GenerateRequest, Generation
@@ -61,5 +62,19 @@ class ScriptedEngine:
         )
 
     def _ids(self, line: Line) -> list[int]:
-        ids = self._renderer.encode_assistant(line.message)
+        ids = self._renderer.encode_assistant(_readable(line.message))
         return ids[:-1] if line.is_cut and len(ids) > 1 else ids
+
+
+def _readable(message: Message) -> Message:
+    """The message with calls that are read as calls."""
+    if "tool_calls" not in message:
+        return message
+    return {**message, "tool_calls": [_readable_call(call) for call in message["tool_calls"]]}
+
+
+def _readable_call(call: ToolCall) -> ToolCall:
+    name, arguments = call["function"]["name"], call["function"]["arguments"]
+    if isinstance(arguments, str):
+        arguments = {"arguments": arguments}
+    return {**call, "function": {"name": name, "arguments": arguments}}

@@ -69,6 +69,22 @@ async def test_a_stream_that_broke_off_may_be_asked_for_again_whole(outcome_of: 
     assert (shown["turns"], causes(shown), shown["errors"]) == (3, ["start"], [])
 
 
+async def test_a_stream_that_broke_off_may_be_asked_for_again_with_other_marks(outcome_of: Outcome) -> None:
+    """A hash of each request, a cache mark that moves: what says nothing makes no other question."""
+    tape = Tape()
+    main = Claude(tape, **CLAUDE)
+    main.tool_turn()
+    main.post(main.broken(main.message("I will")))
+    block = {"type": "text", "text": "x-anthropic-billing-header: cc_version=1; cch=5f3a;"}
+    main.system = [block, *main.system]
+    main.messages[-1]["content"][0]["cache_control"] = {"type": "ephemeral"}
+    main.turn("I will look.", "cat calc.py")
+    main.results("ok")
+    main.turn("Done.")
+    shown = await outcome_of(tape)
+    assert (shown["turns"], causes(shown), shown["errors"]) == (3, ["start"], [])
+
+
 async def test_a_phantom_call_in_the_history_is_a_fork(outcome_of: Outcome) -> None:
     tape = Tape()
     main = Chat(tape)
@@ -128,6 +144,26 @@ async def test_an_error_inside_a_stream_samples_nothing(
     main.turn("Done.")
     shown = await outcome_of(tape)
     assert (shown["turns"], causes(shown)) == (2, ["start"])
+
+
+@pytest.mark.parametrize("harness", [Chat, Codex])
+async def test_a_reply_that_becomes_an_error_on_its_way_is_asked_for_again(
+    outcome_of: Outcome, harness: type[Chat]
+) -> None:
+    tape = Tape()
+    main = harness(tape)
+    main.tool_turn()
+    broken = main.broken(main.message("I will", "rm"))
+    broken["sse"] += {
+        Chat: 'data: {"error": {"message": "boom"}}\n\ndata: [DONE]\n\n',
+        Codex: sse([{"type": "response.failed", "response": {"error": {"message": "boom"}}}]),
+    }[harness]
+    main.post(broken)
+    main.turn("I will look.", "cat calc.py")
+    main.results("ok")
+    main.turn("Done.")
+    shown = await outcome_of(tape)
+    assert (shown["turns"], causes(shown), shown["errors"]) == (3, ["start"], [])
 
 
 async def test_a_harness_that_was_gone_before_the_reply(outcome_of: Outcome) -> None:
