@@ -1,4 +1,4 @@
-"""When a harness repeats the policy's own turn differently, is it still the same turn?
+r"""When a harness repeats the policy's own turn differently, is it still the same turn?
 
 The one table of rewrites that keep the sampled ids, because the meaning is the same:
 
@@ -14,8 +14,10 @@ The one table of rewrites that keep the sampled ids, because the meaning is the 
     a tool named as the harness knows it           Bash → bash, execute_bash → terminal
     a call under an id that nobody issued here,    call_6f… → call_1
       as no template shows ids
-    broken arguments wrapped, their text kept      {"__unparsedToolInput": {"raw": …}}
-    `cd <dir> && ` dropped before a command        already the working directory
+    arguments that are no object wrapped, their    {"__unparsedToolInput": {"raw": …}},
+      text kept                                      {"arguments": …}
+    `cd <dir> && ` dropped in a command            already the working directory
+    `\\;` written as `\;`                          find … -exec … \;
     surrounding white space of the content, blank content dropped
     reasoning dropped, or put in front of the      <think>…</think> Look.
       content in its tags
@@ -38,7 +40,7 @@ _EMPTY: tuple[object, ...] = (False, None, "", [], {})
 _EXACT, _LARGEST = 2**53, 2**1023
 """Integers up to which doubles are exact, and up to which they are finite."""
 _THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>|\Z)", re.DOTALL)
-_CHANGE_DIRECTORY = re.compile(r"""^cd ("[^"]*"|'[^']*'|\S+) && """)
+_CHANGE_DIRECTORY = re.compile(r"""(?<![^\s;&|(])cd ("[^"]*"|'[^']*'|\S+) && """)
 
 
 Defaults = dict[str, dict[str, Any]]
@@ -107,13 +109,22 @@ def _call_difference(ours: ToolCall, theirs: ToolCall, defaults: Defaults) -> st
     if name != other and not (name not in defaults and other in defaults):
         return f"call {ours['id']} was {name!r} and is {other!r}"
     sampled, echoed = ours["function"]["arguments"], theirs["function"]["arguments"]
+    if (text := _text_of(sampled)) is not None and (
+        text == _text_of(echoed) or {"raw": text} in _values(echoed)
+    ):
+        return ""
     if isinstance(sampled, str) or isinstance(echoed, str):
-        is_same = sampled == echoed or {"raw": sampled} in _values(echoed)
-        return "" if is_same else f"call {ours['id']}: its arguments are no longer a JSON object"
+        return f"call {ours['id']}: its arguments are no longer a JSON object"
     for key in sampled | echoed:
         if not _same_argument(key, sampled, echoed, defaults.get(other, {})):
             return f"call {ours['id']}: argument {key!r} {_change(key, sampled, echoed)}"
     return ""
+
+
+def _text_of(arguments: dict[str, Any] | str) -> str | None:
+    """Arguments that are no object, themselves or as `fitting.py` has them shown; None of any other."""
+    only = arguments.get("arguments") if isinstance(arguments, dict) and len(arguments) == 1 else arguments
+    return only if isinstance(only, str) else None
 
 
 def _values(arguments: dict[str, Any] | str) -> list[Any]:
@@ -139,8 +150,7 @@ def _same_value(sampled: Any, echoed: Any) -> bool:
         ours, theirs = cast("list[Any]", sampled), cast("list[Any]", echoed)
         return len(ours) == len(theirs) and all(map(_same_value, ours, theirs))
     if isinstance(sampled, str) and isinstance(echoed, str):
-        folded = _folded_text(sampled)
-        return _folded_text(echoed) in (folded, _CHANGE_DIRECTORY.sub("", folded))
+        return sampled == echoed or _is_same_text(_folded_text(sampled), _folded_text(echoed))
     if isinstance(sampled, str):
         return _is_text_of(sampled, echoed)
     return _is_text_of(echoed, sampled) if isinstance(echoed, str) else _is_equal(sampled, echoed)
@@ -179,6 +189,11 @@ def _is_coerced(text: str, scalar: object) -> bool:
         return isinstance(scalar, (int, float)) and float(text) == _as_double(scalar)
     except ValueError:
         return False
+
+
+def _is_same_text(sampled: str, echoed: str) -> bool:
+    forms = (sampled, _CHANGE_DIRECTORY.sub("", sampled, count=1))
+    return echoed in forms or echoed in (form.replace(r"\\;", r"\;") for form in forms)
 
 
 def _folded_text(text: str) -> str:

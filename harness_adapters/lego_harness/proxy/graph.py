@@ -21,6 +21,7 @@ from lego_harness.proxy.departure import departure
 from lego_harness.proxy.echo import Defaults, declared_defaults, difference, told_apart
 from lego_harness.proxy.exchange import Departure, Exchange
 from lego_harness.proxy.locate import Match, follow
+from lego_harness.proxy.pieces import in_whole_turns
 from lego_harness.proxy.route_log import RouteLog
 from lego_harness.proxy.tokens import TokenPath
 from lego_harness.types import Generation, TokenIds
@@ -32,8 +33,10 @@ class Attachment:
 
     parent: Exchange | None
     """The exchange it continues; None where it begins a history."""
+    asked: list[Message]
+    """Its messages, turns that came in pieces put together."""
     added: list[Message]
-    """Its messages behind the parent's reply."""
+    """Those of them behind the parent's reply."""
     departure: Departure
     num_exchanges: int
     """Exchanges there were when it was found; more may be recorded before this one is."""
@@ -66,6 +69,12 @@ class MessageGraph:
 
     def locate(self, request: Request) -> Attachment:
         """Where the request attaches: behind the longest history that it repeats."""
+        at = self._locate(request)
+        if at.departure.cause and (whole := in_whole_turns(request.messages, self._by_call)):
+            return self._locate(replace(request, messages=whole))
+        return at
+
+    def _locate(self, request: Request) -> Attachment:
         matches: list[Match] = []
         speaker = self._last_speaker(request.messages)
         for leaf in self._candidates(request, speaker):
@@ -114,7 +123,7 @@ class MessageGraph:
             index=len(self.exchanges),
             caller=request.caller,
             parent=at.parent,
-            asked=request.messages,
+            asked=at.asked,
             num_added=len(at.added),
             tools=request.tools,
             defaults=self._declared(request.tools),
@@ -143,6 +152,7 @@ class MessageGraph:
         num_known = match.exchange.num_messages if match.exchange else 0
         return Attachment(
             parent=match.exchange,
+            asked=request.messages,
             added=request.messages[num_known:],
             departure=why,
             num_exchanges=len(self.exchanges),
@@ -171,7 +181,8 @@ class MessageGraph:
         leaves = self._leaves.get(request.caller.thread)
         if leaves is None:  # a conversation that is new here may go on with one under another name
             return [leaf for others in self._leaves.values() for leaf in reversed(others)]
-        elsewhere = [speaker] if speaker is not None and speaker not in leaves else []
+        is_elsewhere = speaker is not None and speaker.caller.thread != request.caller.thread
+        elsewhere = [speaker] if speaker is not None and is_elsewhere else []
         return [*reversed(leaves), *elsewhere]
 
     def _last_speaker(self, messages: list[Message]) -> Exchange | None:

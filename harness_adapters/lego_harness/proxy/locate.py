@@ -63,13 +63,20 @@ def _first_difference(leaf: Exchange, request: Request, issued: Container[str]) 
     for i, (held, other) in enumerate(zip([*leaf.asked, leaf.reply], request.messages, strict=False)):
         if held is other or held == other:
             continue
-        turn = replies.get(
-            i, held
-        )  # an assistant's turn from before this line began is compared with its echo
-        why = difference(turn, other, leaf.defaults, issued) if turn["role"] == "assistant" else "."
+        turn = replies.get(i, held)  # a turn from before this line began is compared with its echo
+        if turn["role"] == "assistant":
+            why = difference(turn, other, leaf.defaults, issued)
+        else:
+            why = "" if _is_same_result(held, other, issued) else "."
         if why:
             return i, why if i in replies else ""
     return min(leaf.num_messages, len(request.messages)), ""
+
+
+def _is_same_result(held: Message, other: Message, issued: Container[str]) -> bool:
+    """Whether a tool's result goes under another id that nobody issued: some are made anew each time."""
+    name = other.get("tool_call_id")
+    return name is not None and name not in issued and {**held, "tool_call_id": name} == other
 
 
 def has_grown(last: Message, other: Message) -> bool:

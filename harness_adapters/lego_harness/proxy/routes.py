@@ -26,7 +26,7 @@ from lego_harness.proxy.delivery import deliver, json_response
 from lego_harness.proxy.dialects.base import MAX_NAME, Dialect
 from lego_harness.proxy.dialects.chat import ChatDialect
 from lego_harness.proxy.dialects.messages import MessagesDialect
-from lego_harness.proxy.dialects.responses import ResponsesDialect
+from lego_harness.proxy.dialects.responses import NO_SUMMARY, ResponsesDialect
 from lego_harness.proxy.refusal import Refusal
 from lego_harness.proxy.session import Session
 
@@ -54,6 +54,8 @@ def handler(method: str, tail: str) -> Handler:
     """Who answers; raises Refusal."""
     path = _path(tail)
     handlers = MODEL_ROUTE if path.startswith("/models/") else ROUTES.get(path)
+    if path == "/responses/compact":
+        raise Refusal(f"{path} {NO_SUMMARY}", HTTPStatus.NOT_FOUND)
     if handlers is None and path.startswith("/responses/"):
         raise Refusal("nothing is stored here; responses are only created", HTTPStatus.NOT_FOUND)
     if handlers is None:

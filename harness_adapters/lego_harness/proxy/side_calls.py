@@ -105,13 +105,22 @@ def _is_title(exchange: Exchange, exchanges: Sequence[Exchange]) -> bool:
     Behind a turn of the policy such a line is the conversation's last word, from a harness that takes the
     tools away for it.
     """
-    said = exchange.reply["content"].strip()
-    is_behind_turn = any(message["role"] == "assistant" for message in exchange.asked)
+    begun = _begun(exchange, exchanges)
+    said = (begun + exchange.reply["content"]).strip()
+    before = exchange.asked[:-1] if begun else exchange.asked
+    is_behind_turn = any(message["role"] == "assistant" for message in before)
     if is_behind_turn or not said or len(said) > MAX_TITLE or ("\n" in said and read_object(said) is None):
         return False
     shown = [m["content"].strip() for m in exchange.asked if m["role"] == "user"]
     tasks = {_task(other) for other in exchanges if other.tools} - {""}
     return any(_is_about(text, task) for text in shown if text for task in tasks)
+
+
+def _begun(exchange: Exchange, exchanges: Sequence[Exchange]) -> str:
+    """How the reply was to begin: a last message of the assistant's that no policy said."""
+    last = exchange.asked[-1]
+    is_said = any(other.reply["content"].strip() == last["content"].strip() for other in exchanges)
+    return last["content"] if last["role"] == "assistant" and not is_said else ""
 
 
 def _is_about(text: str, task: str) -> bool:

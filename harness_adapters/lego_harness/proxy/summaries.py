@@ -26,8 +26,8 @@ def summary(match: Match, leaf: Exchange, request: Request, exchanges: Sequence[
     """The latest text-only reply that the history of a request is begun anew around; `leaf` ends the history
     that it was compared with."""
     exchanges = [exchange for exchange in exchanges if _may_sum_up(exchange, request)]
-    if not request.tools and any(exchange.tools for exchange in exchanges):
-        return None  # a question beside the conversation, which may well show what was said before
+    if _is_beside(request, exchanges):
+        return None
     held = {(message["role"], message["content"]) for message in leaf.asked}
     told = [(message, _as_line(message["content"])) for message in request.messages]
     new = [(m, text) for m, text in told[match.num_same :] if (m["role"], m["content"]) not in held]
@@ -43,6 +43,15 @@ def summary(match: Match, leaf: Exchange, request: Request, exchanges: Sequence[
         if any(_is_around(exchange.reply, line, *one, may_be_turn) for one in messages):
             return exchange
     return None
+
+
+def _is_beside(request: Request, exchanges: Sequence[Exchange]) -> bool:
+    """Whether it is a question beside the conversations, which may well show what was said before: it offers no
+    tools where they do, or gives other instructions where none does."""
+    first = request.messages[0]
+    if request.tools or any(exchange.tools for exchange in exchanges):
+        return not request.tools
+    return first["role"] == "system" and all(exchange.asked[0] != first for exchange in exchanges)
 
 
 def _is_still_asked(exchange: Exchange, request: Request) -> bool:

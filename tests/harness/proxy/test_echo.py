@@ -35,6 +35,8 @@ def reply(arguments: Any, content: str = "", name: str = "Bash", call_id: str = 
         ({"n": "12345678901234567890"}, {"n": 12345678901234567000}),
         ({"command": "cd /workspace && ls"}, {"command": "ls"}),
         ({"command": 'cd "/my work" && ls'}, {"command": "ls"}),
+        ({"command": "git stash; cd /work && ls"}, {"command": "git stash; ls"}),
+        ({"command": r"cd /work && find . -exec wc {} \\;"}, {"command": r"find . -exec wc {} \;"}),
         ({"deep": [{"x": "1", "y": "a "}]}, {"deep": [{"y": "a", "x": 1}]}),
         ({"n": 2.50}, {"n": 2.5}),
         ({"files": '["a.py", 1, null]'}, {"files": ["a.py", 1, None]}),
@@ -44,6 +46,8 @@ def reply(arguments: Any, content: str = "", name: str = "Bash", call_id: str = 
         ({"a": "\u00e9"}, {"a": "é"}),
         ("{broken", {"__unparsedToolInput": {"raw": "{broken"}}),
         ("{broken", "{broken"),
+        ({"arguments": "{broken"}, {"__unparsedToolInput": {"raw": "{broken"}}),
+        ({"arguments": "{broken"}, "{broken"),
     ],
 )
 def test_the_same_meaning_keeps_the_turn(sampled: Any, echoed: Any) -> None:
@@ -69,11 +73,14 @@ def test_the_same_meaning_keeps_the_turn(sampled: Any, echoed: Any) -> None:
         ({"n": "yes"}, {"n": True}),
         ({"command": "ls"}, {"command": "cd /workspace && ls"}),
         ({"command": "cd /a && ls"}, {"command": "cd /b && ls"}),
+        ({"command": "cd /a && cd /b && ls"}, {"command": "ls"}),
+        ({"command": r"find . -exec wc {} \;"}, {"command": "find . -exec wc {} ;"}),
         ({"deep": [1, 2]}, {"deep": [1]}),
         ({"a": "x"}, "not an object"),
         ({"n": 1234567890}, {"n": 1234567000}),
         ({"n": 10**400}, {"n": -(10**400)}),
         ("{broken", {"__unparsedToolInput": {"raw": "{other"}}),
+        ({"arguments": "{broken"}, "{other"),
         ("{broken", {"_openhands_malformed_tool_call": True, "error": "{broken"}),
     ],
 )

@@ -234,6 +234,13 @@ async def test_what_is_not_served_is_a_bad_request(session: Any, fields: Any, sa
     assert opened.close().turns == ()
 
 
+async def test_summaries_of_the_server_are_refused_with_the_reason(session: Any) -> None:
+    opened = await session()
+    async with async_openai(opened) as client:
+        with pytest.raises(openai.NotFoundError, match=r"asks the server to summarise.*name the provider"):
+            await client.responses.compact(model="policy", input="x")
+
+
 async def test_errors_have_the_clients_own_types(session: Any) -> None:
     opened = await session(say("Hi."))
     async with async_openai(opened) as client:

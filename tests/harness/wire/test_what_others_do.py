@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.recordings import TASK, Chat, Claude, Outcome, Outcomes, Tape
+from tests.support.recordings import TASK, Chat, Claude, Codex, Outcome, Outcomes, Tape
 
 CLAUDE = {"x_claude_code_session_id": "main"}
 OPENCODE = {"x_session_id": "main"}
@@ -155,6 +155,107 @@ async def test_tools_that_a_search_found_are_named(outcome_of: Outcome) -> None:
     assert (causes(shown), shown["errors"]) == (["start"], [])
 
 
+def _in_pieces(messages: list[dict[str, Any]], num: int, *, is_paired: bool) -> None:
+    """Put a message per text and per call in place of the last turn with its results, `num` of each."""
+    turn, *results = messages[-num - 1 :]
+    calls = [{"role": "assistant", "content": None, "tool_calls": [call]} for call in turn["tool_calls"]]
+    pairs = [message for pair in zip(calls, results, strict=True) for message in pair]
+    said = {"role": "assistant", "content": turn["content"]}
+    messages[-num - 1 :] = [said, *(pairs if is_paired else [*calls, *reversed(results)])]
+
+
+@pytest.mark.parametrize("is_paired", [True, False])
+async def test_a_turn_that_comes_back_in_pieces_is_one_turn(outcome_of: Outcome, is_paired: bool) -> None:
+    tape = Tape()
+    main = Chat(tape)
+    main.turn("All three.", "a", "b", "c")
+    main.results("1", "2", "3")
+    _in_pieces(main.messages, 3, is_paired=is_paired)
+    main.tool_turn("d")
+    main.messages[0] = {"role": "system", "content": "You are another agent."}
+    main.turn("Done.")
+    assert forks(await outcome_of(tape)) == [(2, 0, "history_edited")]
+
+
+async def test_a_turn_of_which_a_piece_is_missing_is_another_turn(outcome_of: Outcome) -> None:
+    tape = Tape()
+    main = Chat(tape)
+    main.turn("All three.", "a", "b", "c")
+    main.results("1", "2", "3")
+    _in_pieces(main.messages, 3, is_paired=True)
+    del main.messages[-2:]
+    main.turn("Done.")
+    assert forks(await outcome_of(tape)) == [(1, 2, "reply_edited")]
+
+
+async def test_blocks_that_come_back_in_messages_of_their_own_are_one_turn(outcome_of: Outcome) -> None:
+    tape = Tape()
+    main = Claude(tape, **CLAUDE)
+    turn = main.message("Both.", "a", "b")
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": tape.new_id("signature")}
+    turn["content"].insert(0, thought)
+    main.post(main.reply(turn))
+    main.messages.append(copy.deepcopy(turn))
+    main.results("1", "2")
+    pieces = [{"role": "assistant", "content": [block]} for block in turn["content"]]
+    main.messages[1:2] = pieces
+    main.tool_turn("c")
+    main.turn("Done.")
+    assert forks(await outcome_of(tape)) == []
+
+
+async def test_calls_each_followed_by_its_output_are_one_turn(outcome_of: Outcome) -> None:
+    tape = Tape()
+    main = Codex(tape)
+    main.turn("Both.", "a", "b")
+    main.results("1", "2")
+    main.messages[-3:-1] = reversed(main.messages[-3:-1])
+    main.tool_turn("c")
+    main.turn("Done.")
+    assert forks(await outcome_of(tape)) == []
+
+
+async def test_ids_that_are_made_anew_for_each_request_mean_nothing(outcome_of: Outcome) -> None:
+    """As a bridge from an API without ids makes them."""
+    tape = Tape()
+    main = Chat(tape)
+    main.turn("Both.", "a", "b")
+    main.results("1", "2")
+    for command in "cde":
+        main.messages = copy.deepcopy(main.messages)
+        ids: dict[str, str] = {}
+        for message in main.messages:
+            for call in message.get("tool_calls", []):
+                call["id"] = ids.setdefault(call["id"], tape.new_id("anew"))
+            if message["role"] == "tool":
+                message["tool_call_id"] = ids[message["tool_call_id"]]
+        main.tool_turn(command)
+    assert forks(await outcome_of(tape)) == []
+
+
+@pytest.mark.parametrize("harness", [Chat, Claude, Codex])
+async def test_a_broken_call_that_comes_back_with_its_text_is_the_same_call(
+    outcome_of: Outcome, harness: type[Chat]
+) -> None:
+    tape = Tape()
+    main = harness(tape)
+    turn: Any = main.message("Look.", "ls")
+    called = {
+        Chat: lambda: turn["tool_calls"][0]["function"],
+        Claude: lambda: turn["content"][-1],
+        Codex: lambda: turn[-1],
+    }[harness]()
+    key = "input" if harness is Claude else "arguments"
+    called[key] = '{"command": "ls'
+    main.post(copy.deepcopy(main.reply(turn)))
+    if harness is Claude:
+        called[key] = {"__unparsedToolInput": {"raw": called[key]}}
+    main.messages += turn if harness is Codex else [turn]
+    main.results("That was no JSON.")
+    main.turn("Done.")
+    assert forks(await outcome_of(tape)) == []
+
+
 # --- agents and calls beside the conversation ------------------------------------------------------
 
 
@@ -259,6 +360,36 @@ async def test_a_summary_may_be_wrapped_anew(outcome_of: Outcome) -> None:
     main.messages[1:] = [{"role": "user", "content": SUMMARY.replace(" must", "\n  must")}]
     main.turn("Done.")
     assert forks(await outcome_of(tape)) == [(2, 1, "compaction")]
+
+
+async def test_a_question_that_quotes_a_reply_is_no_compaction_where_nobody_uses_tools(
+    outcome_of: Outcome,
+) -> None:
+    tape = Tape()
+    main = Chat(tape)
+    main.tools = []
+    for name in "ab":
+        main.turn(f"I changed file {name}.py and ran it.")
+        main.say("Go on.")
+    aside = Chat(tape, system="Sum up.", task="user: Hi.\nassistant: I changed file a.py and ran it.")
+    aside.tools = []
+    aside.turn(SUMMARY)
+    main.messages[1:3] = [{"role": "user", "content": f"You said: {SUMMARY}"}]
+    main.turn("Done.")
+    shown = await outcome_of(tape)
+    assert forks(shown) == [(3, 1, "compaction")]
+    assert (causes(shown), shown["side_calls"]) == (["start", "side_call", "compaction"], {"compaction": 1})
+
+
+async def test_a_title_may_be_begun_by_the_harness(outcome_of: Outcome) -> None:
+    tape = Tape()
+    title = Claude(tape, system="Is it a new topic?", **CLAUDE)
+    title.tools = []
+    title.messages.append({"role": "assistant", "content": "{"})
+    title.turn('\n  "isNewTopic": true,\n  "title": "Repair of add"\n}')
+    Claude(tape, **CLAUDE).tool_turn()
+    shown = await outcome_of(tape)
+    assert (shown["side_calls"], list(shown["masked"])) == ({"title": 1}, ["side_call:title"])
 
 
 async def test_a_question_asked_for_one_token_to_keep_a_cache_warm_is_a_probe(outcome_of: Outcome) -> None:

@@ -40,6 +40,10 @@ ASSISTANTS = ("reasoning", "function_call", "custom_tool_call")
 RESULTS = ("function_call_output", "custom_tool_call_output")
 COMPACTS = "compaction_trigger"
 """Codex sends it where it takes the provider for OpenAI."""
+NO_SUMMARY = (
+    "asks the server to summarise, which would not be the policy's own doing; name the provider otherwise than "
+    "OpenAI and the harness asks for a summary itself"
+)
 TEXT_PARTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text", "refusal")
 
 
@@ -182,10 +186,7 @@ def _fold_item(item: Item, index: int, meaning: Meaning) -> None:
             {"role": "tool", "content": _text(item.output, index), "tool_call_id": call_id}
         )
     elif item.type == COMPACTS:
-        raise Refusal(
-            f"input.{index}: {COMPACTS} asks the server to summarise, which would not be the policy's own doing; "
-            "name the provider otherwise than OpenAI and the harness asks for a summary itself"
-        )
+        raise Refusal(f"input.{index}: {COMPACTS} {NO_SUMMARY}")
     elif item.type == "additional_tools":
         meaning.offers.extend(fold_tools(item.tools, f"input.{index}.tools"))
     else:
