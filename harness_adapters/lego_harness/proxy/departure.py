@@ -10,7 +10,8 @@
     other tools are offered                                            tools_changed
     it begins otherwise, and no question, turn or result is known      new_conversation
     all of it is known                                                 resampled, history_cut
-    a reply of which a delivery broke off is missing or different      reply_aborted
+    a reply that did not arrive is missing or different, or one of     reply_aborted
+      which a delivery broke off before it did is different
     a reply is missing; something else, or a later reply, stands there reply_dropped
     a reply came back with another meaning                             reply_edited
     any other message differs or was put in between, or what stood     history_edited
@@ -74,7 +75,8 @@ def _about_reply(
     """What became of a reply where the first of the messages stands in place of `held`: of itself, or of a
     message before it that has grown."""
     other = messages[0]
-    is_turn, is_broken = other["role"] == "assistant", exchange.was_lost or not exchange.is_delivered
+    is_turn = other["role"] == "assistant"
+    is_broken = not exchange.is_delivered or (exchange.was_lost and is_turn)
     if turns.is_among(exchange, messages) and not (is_turn and is_broken):
         return Cause.HISTORY_EDITED, _what_differs(held, other)
     why = turns.change(exchange, other)

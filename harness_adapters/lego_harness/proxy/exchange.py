@@ -45,7 +45,8 @@ class Cause(StrEnum):
     REPLY_EDITED = "reply_edited"
     """The policy's reply came back with another meaning."""
     REPLY_ABORTED = "reply_aborted"
-    """As `reply_dropped` or `reply_edited`, for a reply of which a delivery broke off."""
+    """As `reply_dropped` for a reply that did not arrive, or as `reply_edited` for one of which a delivery
+    broke off: what came back may be the part that arrived first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -114,6 +114,17 @@ async def test_the_part_of_a_reply_that_a_harness_kept_is_a_fork(outcome_of: Out
     assert forks(await outcome_of(tape)) == [(2, 4, "reply_aborted")]
 
 
+async def test_a_reply_that_arrived_in_the_end_and_is_gone_was_dropped(outcome_of: Outcome) -> None:
+    tape = Tape()
+    main = Chat(tape)
+    main.tool_turn()
+    main.post(main.broken(main.message("I am")))
+    main.post(main.reply(main.message("I am done.")))
+    main.say("Every reply needs a call.")
+    main.tool_turn()
+    assert forks(await outcome_of(tape)) == [(2, 4, "reply_dropped")]
+
+
 async def test_items_that_had_arrived_are_kept_and_the_rest_is_lost(outcome_of: Outcome) -> None:
     tape = Tape()
     main = Codex(tape)
