@@ -29,8 +29,8 @@ def in_whole_turns(messages: Sequence[Message], by_call: Mapping[str, Exchange])
     turns: dict[int, Message | None] = {}  # by the index of a piece: the whole in place of the first
     for exchange, places in pieces.items():
         places = [*_in_front(messages, places[0], exchange.reply), *places]
-        turn = _joined([messages[index] for index in places], exchange.reply)
-        if len(places) > 1 and _ids(turn) == _ids(exchange.reply):
+        turn = _joined([messages[index] for index in places], exchange.reply) if len(places) > 1 else None
+        if turn is not None and _ids(turn) == _ids(exchange.reply):
             turns |= {**dict.fromkeys(places), places[0]: turn}
     told = (turns.get(index, message) for index, message in enumerate(messages))
     return order_tool_results([message for message in told if message is not None]) if turns else None
@@ -38,17 +38,20 @@ def in_whole_turns(messages: Sequence[Message], by_call: Mapping[str, Exchange])
 
 def _in_front(messages: Sequence[Message], first: int, reply: Message) -> Sequence[int]:
     """Indices of the messages before the first call that are text or thoughts of the same reply."""
-    start = first
-    while start and messages[start - 1]["role"] == "assistant" and not _ids(messages[start - 1]):
-        start -= 1
-    said = _letters(reply["content"])
-    fits = (s for s in range(start, first) if _letters(*_texts(messages[s : first + 1])) == said)
-    return range(next(fits, first), first)
+    start, index = first, first
+    rest = _letters(reply["content"]) if first and _is_text(messages[first - 1]) else ""
+    while rest.endswith(said := _letters(messages[index]["content"])):
+        rest = rest.removesuffix(said)
+        start = start if rest else index
+        if not index or not _is_text(messages[index - 1]):
+            break
+        index -= 1
+    return range(start, first)
 
 
 def _joined(pieces: Sequence[Message], reply: Message) -> Message:
     """One turn of pieces; its text as it was sampled where they differ in blanks between them only."""
-    content = JOIN.join(filter(None, _texts(pieces)))
+    content = JOIN.join(filter(None, (piece["content"] for piece in pieces)))
     is_same = _letters(content) == _letters(reply["content"])
     turn: Message = {"role": "assistant", "content": reply["content"] if is_same else content}
     thoughts = dict.fromkeys(piece.get("reasoning_content", "") for piece in pieces)  # some repeat it
@@ -58,12 +61,12 @@ def _joined(pieces: Sequence[Message], reply: Message) -> Message:
     return turn
 
 
-def _texts(pieces: Sequence[Message]) -> list[str]:
-    return [piece["content"] for piece in pieces]
+def _is_text(message: Message) -> bool:
+    return message["role"] == "assistant" and not _ids(message)
 
 
-def _letters(*texts: str) -> str:
-    return "".join(word for text in texts for word in text.split())
+def _letters(text: str) -> str:
+    return "".join(text.split())
 
 
 def _ids(turn: Message) -> list[str]:
