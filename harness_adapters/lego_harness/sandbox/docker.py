@@ -15,15 +15,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import replace
 from pathlib import Path
 
 from lego_harness.cache import cache_folder
 from lego_harness.errors import SandboxEnded, SetupError
-from lego_harness.sandbox import cgroup, docker_reaper, egress
+from lego_harness.sandbox import cgroup, docker_filling, docker_reaper, egress
 from lego_harness.sandbox import docker_container as container
 from lego_harness.sandbox import docker_engine as engine
 from lego_harness.sandbox.archive import pack, unpack
@@ -43,6 +50,8 @@ from lego_harness.sandbox.docker_watch import EngineWatch
 from lego_harness.sandbox.processes import Ended, run_bounded
 from lego_harness.sandbox.task_images import TaskImages
 
+_AT_ONCE = 2 * (os.cpu_count() or 1)
+"""Set-ups under way. A start is a processor's work: more of them would be handed out together, when the last is done."""
 _TAR_OVERHEAD = 64 * 2**20
 _COPY_S = 120.0
 _PACK_HOME = "tar --create --sparse --one-file-system --file=- -C / workspace home/agent"
@@ -83,13 +92,14 @@ class DockerSandbox:
         runtime: str | None,
         watch: EngineWatch,
         count: int,
+        started: list[asyncio.Future[engine.State]],
     ) -> None:
         self._name = name
         self._spec = spec
         self._state = state
         self._runtime = runtime
-        self.moving: asyncio.Future[engine.State] | None = None
-        """The start of a second container, once there is one."""
+        self._started = started
+        """Starts of its containers: there is a second one once it moved."""
         self._limits = spec.limits
         self._user = container.agent_user(spec)
         self._watch = watch
@@ -150,10 +160,9 @@ class DockerSandbox:
             raise SetupError(
                 f"what the set-up left in {self._name} cannot be packed: {engine.last_line(packed.stderr)}"
             )
-        self.moving = asyncio.ensure_future(
-            asyncio.to_thread(_start, _successor(self._name), spec, self._runtime)
-        )
-        self._state = await asyncio.shield(self.moving)
+        moving = asyncio.ensure_future(asyncio.to_thread(_start, _successor(self._name), spec, self._runtime))
+        self._started.append(moving)
+        self._state = await asyncio.shield(moving)
         await asyncio.to_thread(engine.remove, self._name)
         self._name, self._spec = _successor(self._name), spec
         self._oom = cgroup.oom_counter(self._state.pid, self._state.id)
@@ -178,9 +187,14 @@ class DockerSandbox:
         return ended.stdout
 
     async def fill(self, files: Mapping[str, bytes]) -> None:
-        """Write files under /workspace; raises SetupError."""
+        """Write files under /workspace, where nothing has been executed yet; raises SetupError."""
         if not files:
             return
+        try:
+            if await asyncio.to_thread(docker_filling.is_filled, self._state, files):
+                return
+        except OSError as error:
+            raise SetupError(f"the workspace of {self._name} cannot be filled: {error}") from error
         await self._unpack(pack(files), folder=WORKSPACE)
 
     async def _unpack(self, stream: bytes, *, folder: str) -> None:
@@ -273,6 +287,7 @@ class DockerBackend:
         """OCI runtime as the engine calls it; None for the engine's own choice."""
         self._images = TaskImages(cache or cache_folder())
         self._watch = EngineWatch(engine.host())
+        self._turns = asyncio.Semaphore(_AT_ONCE)
         self._guard = Guard()
         self._spares = Spares(warm, self._spare)
         self._around_spares = ExitStack()
@@ -303,22 +318,24 @@ class DockerBackend:
             raise SetupError(f"a network for phase {spec.phase}: only set-up may have one")
         spec = await self._images.resolved(spec)
         with self._held():
-            count = await asyncio.to_thread(self._watch.count)
-            name, starting = await self._begun(spec, count)
-            sandbox = None
-            try:
-                state = await asyncio.shield(starting)
-                sandbox = DockerSandbox(
-                    name, spec, state, runtime=self._runtime, watch=self._watch, count=count
-                )
-                await _prepare(sandbox, name, spec, state)
-                await self._spares.refill(spec)
+            async with AsyncExitStack() as around:
+                async with self._turns:
+                    sandbox = await self._set_up(spec, around)
                 yield sandbox
-            finally:
-                started = (
-                    [starting] if sandbox is None or sandbox.moving is None else [starting, sandbox.moving]
-                )
-                await asyncio.shield(self._close(name, spec, started, count))
+
+    async def _set_up(self, spec: SandboxSpec, around: AsyncExitStack) -> DockerSandbox:
+        """A sandbox, filled and proven; `around` removes it, also one that was not finished."""
+        count = await asyncio.to_thread(self._watch.count)
+        name, starting = await self._begun(spec, count)
+        started = [starting]
+        around.push_async_callback(self._close, name, spec, started, count)
+        state = await asyncio.shield(starting)
+        sandbox = DockerSandbox(
+            name, spec, state, runtime=self._runtime, watch=self._watch, count=count, started=started
+        )
+        await _prepare(sandbox, name, spec, state)
+        await self._spares.refill(spec)
+        return sandbox
 
     async def _begun(self, spec: SandboxSpec, count: int) -> tuple[str, asyncio.Future[engine.State]]:
         """A container's name and its start: under way, or over long ago."""
@@ -357,6 +374,11 @@ class DockerBackend:
         self, name: str, spec: SandboxSpec, started: Sequence[asyncio.Future[engine.State]], count: int
     ) -> None:
         """Remove the container, also one whose start was still under way when its user was cancelled."""
+        await asyncio.shield(self._removed(name, spec, started, count))
+
+    async def _removed(
+        self, name: str, spec: SandboxSpec, started: Sequence[asyncio.Future[engine.State]], count: int
+    ) -> None:
         await asyncio.wait(started)
         was_interrupted = await asyncio.to_thread(self._watch.count) > count
         for one in (name, _successor(name)) if spec.network else (name,):
