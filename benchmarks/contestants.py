@@ -58,20 +58,20 @@ def _theirs(name: str, requirements: str, *arguments: str) -> Callable[[str], li
     return argv
 
 
-def environment(requirements: str, *, on_ours: bool = False) -> str:
-    """The Python of an environment with the pinned packages, with `on_ours` on top of those of this one."""
+def environment(requirements: str, *, on_ours: bool = False, python: str = sys.executable) -> str:
+    """The Python of an environment with the pinned packages, made by `python`, with `on_ours` on top of those of ours."""
     pins = HERE / "requirements" / f"{requirements}.txt"
     folder = cache() / f"{requirements}-{hashlib.sha256(pins.read_bytes()).hexdigest()[:12]}"
-    python, whole = folder / "bin" / "python", folder / "whole"
+    inside, whole = folder / "bin" / "python", folder / "whole"
     if not whole.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
         install = ["pip", "install", "--quiet", "--no-deps", "--requirement", pins]
         if on_ours:
             (site,) = (folder / "lib").glob("python*/site-packages")
             (site / "ours.pth").write_text(sysconfig.get_paths()["purelib"])
-        subprocess.run([python, "-m", *install], check=True)
+        subprocess.run([inside, "-m", *install], check=True)
         whole.touch()
-    return str(python)
+    return str(inside)
 
 
 LEGO = Contestant(
