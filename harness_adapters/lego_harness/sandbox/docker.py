@@ -50,8 +50,8 @@ from lego_harness.sandbox.docker_watch import EngineWatch
 from lego_harness.sandbox.processes import Ended, run_bounded
 from lego_harness.sandbox.task_images import TaskImages
 
-_AT_ONCE = 2 * (os.cpu_count() or 1)
-"""Set-ups under way. A start is a processor's work: more of them would be handed out together, when the last is done."""
+_AT_ONCE = min(32, (os.cpu_count() or 1) + 4)
+"""Set-ups under way, as many as asyncio has threads: the last steps of one would wait for the starts of all others."""
 _TAR_OVERHEAD = 64 * 2**20
 _COPY_S = 120.0
 _PACK_HOME = "tar --create --sparse --one-file-system --file=- -C / workspace home/agent"
