@@ -25,6 +25,7 @@ from typing import Any
 from lego_core.config import Recipe
 from lego_core.leftovers import MARK
 from lego_core.rank_fit import gpu_share
+from lego_core.ray_head import while_head_answers
 from lego_core.ray_nodes import faults_of_nodes
 from lego_harness.errors import InfrastructureError, UsageError
 from lego_harness.text import one_line
@@ -74,10 +75,17 @@ async def open_ray(recipe: Recipe, scratch: Path, joining: Joining | None) -> As
     """A Ray to start the recipe's processes on. Raises UsageError or InfrastructureError."""
     if joining is None:
         with own_ray(scratch) as places:
-            yield places
+            async with while_head_answers(_head()):
+                yield places
     else:
-        async with _joined(recipe, joining) as places:
+        async with _joined(recipe, joining) as places, while_head_answers(_head()):
             yield places
+
+
+def _head() -> str:
+    import ray
+
+    return ray.get_runtime_context().gcs_address
 
 
 def require_cluster(address: str) -> None:

@@ -75,6 +75,19 @@ def test_an_engine_that_is_killed_again_and_again_ends_the_run_with_one_line_and
     assert watch.survivors(within_s=ENDED_S) == []
 
 
+def test_a_run_whose_ray_loses_its_head_ends_with_one_line_and_nothing_left(tmp_path: Path) -> None:
+    program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
+    wait_for(program, tmp_path, TRAJECTORIES, 1)
+    family = descendants(program.pid)
+    watch = Watch(family)
+    os.kill(topmost(family, "gcs_server"), signal.SIGKILL)
+    _, stderr = program.communicate(timeout=ENDED_S)
+    assert program.returncode == 3
+    assert "the head of the Ray cluster" in stderr.splitlines()[-1]
+    assert "Traceback" not in stderr
+    assert watch.survivors(within_s=ENDED_S) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.soak)])
 def test_an_interrupt_stops_everything_and_says_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **SMALLER), tmp_path)
