@@ -6,7 +6,7 @@ Owns the files, the repair and the hidden test. Tests are unittest's, so that ev
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lego_harness.tasks.folder import load_task
@@ -33,6 +33,8 @@ class Project:
     """A Python expression that shows the fault."""
     case: str
     """The body of a test that the fault fails."""
+    beside: dict[str, str] = field(default_factory=dict)
+    """Files outside the package."""
 
     @property
     def module(self) -> str:
@@ -73,6 +75,7 @@ class Project:
             "Makefile": _MAKEFILE,
             "run_tests.sh": _RUNNER,
             "tox.ini": _TOX,
+            **self.beside,
         }
         written = {
             "task.toml": _TOML,
@@ -128,5 +131,60 @@ PROJECTS = (
         right="pad(minutes % 60)",
         call="span(75)",
         case="self.assertEqual(span(75), '1:15')",
+    ),
+)
+_NPM = '{"name": "it", "private": true, "scripts": {"test": "python3 -m unittest -q"}}\n'
+_BIN = "#!/bin/sh\nexec python3 -m unittest discover -s tests -t .\n"
+MORE_PROJECTS = (
+    Project(
+        package="stock",
+        instruction="Parts that are exactly at their minimum should be ordered again as well, but\n"
+        "to_order({'nut': (5, 5)}) from stock/levels.py gives []. Please correct it; the suite should pass.",
+        files={
+            "levels.py": '"""What has to be ordered."""\n\nfrom stock.names import label\n\n'
+            "FACTOR = 2\n\n\ndef missing(have, least):\n"
+            '    """How many bring it to twice its minimum."""\n    return max(FACTOR * least - have, 0)\n\n\n'
+            "def to_order(parts):\n    return [label(x) for x, (have, least) in parts.items() if have < least]\n\n\n"
+            "def amounts(parts):\n    return {label(x): missing(*parts[x]) for x in parts}\n",
+            "names.py": "def label(part):\n    return part.strip().lower()\n",
+            "minimum.json": '{"nut": 5, "bolt": 12}\n',
+        },
+        wrong="have < least",
+        right="have <= least",
+        call="to_order({'nut': (5, 5)})",
+        case="self.assertEqual(to_order({'nut': (5, 5)}), ['nut'])",
+        beside={"package.json": _NPM},
+    ),
+    Project(
+        package="post",
+        instruction="domain() is wrong for addresses with more than one @ (see post/text/address.py): the last one counts.",
+        files={
+            "text/address.py": "from post.text import parts\n\n\ndef domain(address):\n"
+            "    return parts.first(address)[1]\n\n\ndef is_local(address, own):\n"
+            "    return domain(address) == own\n",
+            "text/parts.py": "def first(text):\n    return text.split('@', 1)\n\n\n"
+            "def last(text):\n    return text.rsplit('@', 1)\n",
+            "text/__init__.py": "",
+        },
+        wrong="parts.first",
+        right="parts.last",
+        call="domain('a@b@c.org')",
+        case="self.assertEqual(domain('a@b@c.org'), 'c.org')",
+        beside={"bin/test": _BIN, "docs/addresses.md": "An address has a local part and a domain.\n"},
+    ),
+    Project(
+        package="grid",
+        instruction="There is a bug in grid: cells(3, 4) should be 12.",
+        files={
+            "shape.py": "from grid.checks import positive\n\n\ndef cells(rows, cols):\n"
+            "    positive(rows, cols)\n    return rows + cols\n\n\ndef rim(rows, cols):\n"
+            "    positive(rows, cols)\n    return 2 * (rows + cols) - 4\n",
+            "checks.py": "def positive(*numbers):\n    if min(numbers) < 1:\n        raise ValueError(numbers)\n",
+        },
+        wrong="return rows + cols",
+        right="return rows * cols",
+        call="cells(3, 4)",
+        case="self.assertEqual(cells(3, 4), 12)",
+        beside={"setup.cfg": "[metadata]\nname = grid\n"},
     ),
 )

@@ -1,6 +1,6 @@
 """Rollouts of real harnesses under scripted agents, kept as small as a reader needs them.
 
-    python -m tests.support.behaved.record HARNESS FILE.jsonl.gz
+    python -m tests.support.behaved.record HARNESS FILE.jsonl.gz [SET]
 
 One line each: what the agent said and called, what came back, how it ended. System prompts are left out, long
 texts lose their middle. The order of the scripts is drawn, so that a name says nothing.
@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import platform
 import random
 import sys
 import sysconfig
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
@@ -27,19 +29,37 @@ from lego_harness.rollout import RolloutSpec
 from lego_harness.sandbox.base import Mount
 from lego_harness.types import Budget, GenerateRequest, Generation, Grade, Sampling, Task, Trajectory
 from lego_tui.behaviours.messages import text_of
+from tests.support.behaved.habits import HABITS, calls_in_foreign_words
 from tests.support.behaved.kit import Kit
-from tests.support.behaved.projects import PROJECTS
-from tests.support.behaved.scripts import ERRAND, REPORT, SCRIPTS
+from tests.support.behaved.projects import MORE_PROJECTS, PROJECTS, Project
+from tests.support.behaved.scripts import ERRAND, REPORT, SCRIPTS, Script
 from tests.support.real_rollout import Worker, open_worker
 from tests.support.scripted_engine import ScriptedEngine
 
-SEED = 20
 BESIDE = 4
 """Rollouts at a time."""
 KEPT = 700
 """Characters of a text, at each end."""
 _PINNED = {x.name: x for x in (MINI_SWE, CLAUDE_CODE, OPENCODE, CODEX, OPENHANDS)}
 _PYTEST = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cast:
+    """What one set of trajectories is made of."""
+
+    seed: int
+    scripts: tuple[Callable[[Kit], Script], ...]
+    projects: tuple[Project, ...]
+    num_before: int
+    """Where its names begin to count."""
+
+
+CASTS = {
+    "first": Cast(seed=20, scripts=SCRIPTS, projects=PROJECTS, num_before=0),
+    "second": Cast(seed=4711, scripts=HABITS, projects=MORE_PROJECTS, num_before=20),
+    "words": Cast(seed=4711, scripts=(calls_in_foreign_words,) * 2, projects=MORE_PROJECTS, num_before=36),
+}
 
 
 def kept(trajectory: Trajectory, name: str, instruction: str) -> dict[str, Any]:
@@ -70,7 +90,7 @@ def _kept(message: dict[str, Any], errands: Sequence[str]) -> dict[str, Any]:
     if message["role"] == "tool" and REPORT in str(message["content"]):
         shown["content"] = REPORT  # without what the harness tells its agent about sub-agents
     if isinstance(shown.get("content"), str):
-        text = shown["content"].replace(sys.base_prefix, "/usr")
+        text = shown["content"].replace(sys.base_prefix, "/usr").replace(platform.release(), "6.1.0")
         cut = f"{text[:KEPT]}\n[… {len(text) - 2 * KEPT} characters …]\n{text[-KEPT:]}"
         shown["content"] = text if len(text) <= 2 * KEPT + 40 else cut
     return shown
@@ -95,7 +115,7 @@ class _Compared:
 
     async def grade(self, task: Task, exported: Mapping[str, bytes], *, before: Mapping[str, bytes]) -> Grade:
         del before
-        (project,) = (p for p in PROJECTS if p.package == task.id)
+        (project,) = (p for p in (*PROJECTS, *MORE_PROJECTS) if p.package == task.id)
         got = exported.get(project.module, b"").decode()
         return Grade(reward=float(got.split() == project.repaired.split()), tests={}, duration_s=0.0)
 
@@ -121,26 +141,28 @@ class _Scripted:
         return await self.engines[request.request_id.partition(".a")[0]].generate(request)
 
 
-async def record(harness: str, folder: Path) -> AsyncIterator[dict[str, Any]]:
+async def record(harness: str, folder: Path, cast: Cast) -> AsyncIterator[dict[str, Any]]:
     """Each script once, over projects in turn; as they end."""
-    numbers = random.Random(f"{SEED}/{harness}").sample(range(len(SCRIPTS)), len(SCRIPTS))
-    tasks = [project.write(folder / "tasks" / project.package) for project in PROJECTS]
+    num_scripts, projects = len(cast.scripts), cast.projects
+    numbers = random.Random(f"{cast.seed}/{harness}").sample(range(num_scripts), num_scripts)
+    tasks = [project.write(folder / "tasks" / project.package) for project in projects]
     beside = asyncio.Semaphore(BESIDE)
     scripted = _Scripted()
 
     async def one(worker: Worker, place: int, number: int) -> dict[str, Any]:
         name = f"{harness}-{place:02d}"
-        which = (number + len(harness)) % len(PROJECTS)
-        kit = Kit(harness, PROJECTS[which], f"{SEED}/{name}")
-        script = SCRIPTS[number](kit)
+        which = (number + len(harness)) % len(projects)
+        kit = Kit(harness, projects[which], f"{cast.seed}/{name}")
+        script = cast.scripts[number](kit)
         steps = [worker.by_text(script)] * 12 if callable(script) else script
         scripted.engines[name] = ScriptedEngine(worker.renderer, steps)
         async with beside:
             trajectory = await worker.runner.run(_spec(name, tasks[which]))
-        return kept(trajectory, name, PROJECTS[which].instruction)
+        return kept(trajectory, name, projects[which].instruction)
 
     async with _worker(folder, harness, scripted) as worker:
-        for ended in asyncio.as_completed([one(worker, *x) for x in enumerate(numbers, 1)]):
+        places = enumerate(numbers, cast.num_before + 1)
+        for ended in asyncio.as_completed([one(worker, *x) for x in places]):
             yield await ended
 
 
@@ -149,10 +171,10 @@ def _spec(name: str, task: Task) -> RolloutSpec:
     return RolloutSpec(id=name, task=task, epoch=0, sampling=Sampling(max_tokens=4096, seed=1), budget=budget)
 
 
-async def _write(harness: str, out: Path) -> None:
+async def _write(harness: str, out: Path, cast: Cast) -> None:
     lines: list[dict[str, Any]] = []
     with TemporaryDirectory() as folder:
-        async for line in record(harness, Path(folder)):
+        async for line in record(harness, Path(folder), cast):
             lines.append(line)
             sys.stderr.write(f"{line['id']}: {line['stop_reason']}, {line['reward']}\n")
     text = "".join(
@@ -162,4 +184,4 @@ async def _write(harness: str, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_write(sys.argv[1], Path(sys.argv[2])))
+    asyncio.run(_write(sys.argv[1], Path(sys.argv[2]), CASTS[sys.argv[3] if sys.argv[3:] else "first"]))

@@ -1,6 +1,8 @@
 """Trajectories as plain text for a person who labels them, and the definitions to label by.
 
-    python -m tests.support.behaved.sheet FOLDER
+    python -m tests.support.behaved.sheet FOLDER [RECORDED]
+
+RECORDED holds `*.jsonl.gz`; the kept ones are meant where it is not said.
 
 Owns no judgement: nothing here is computed from what the agent did. The definitions are the docstrings of
 `lego_tui.behaviours.table9`.
@@ -26,9 +28,9 @@ _COLOURS = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]")
 DATA = Path(__file__).parents[2] / "data" / "behaviours"
 
 
-def trajectories() -> list[dict[str, Any]]:
+def trajectories(recorded: Path = DATA) -> list[dict[str, Any]]:
     """Every kept trajectory, by name."""
-    texts = (gzip.decompress(path.read_bytes()).decode() for path in sorted(DATA.glob("*.jsonl.gz")))
+    texts = (gzip.decompress(path.read_bytes()).decode() for path in sorted(recorded.glob("*.jsonl.gz")))
     return [json.loads(line) for text in texts for line in text.splitlines()]
 
 
@@ -83,12 +85,12 @@ def _arguments(arguments: Any) -> Iterator[str]:
         yield f"    {key}: " + text.replace("\n", "\n        ")
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, recorded: Path = DATA) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "DEFINITIONS.txt").write_text(definitions(), encoding="utf-8")
-    for trajectory in trajectories():
+    for trajectory in trajectories(recorded):
         (folder / f"{trajectory['id']}.txt").write_text(shown(trajectory), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))
