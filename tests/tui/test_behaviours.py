@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from lego_tui.actions import LETTERS, actions
 from lego_tui.behaviours.acts import calls_of
-from lego_tui.behaviours.shell import KINDS, acts_of
+from lego_tui.behaviours.shell import acts_of
 from lego_tui.behaviours.table9 import Behaviour, behaviour_of, pass_rates, table9
+from lego_tui.behaviours.vocabulary import KINDS
 
 Message = dict[str, Any]
 
@@ -105,6 +106,19 @@ def test_the_same_work_is_the_same_behaviour_in_every_harness(harness: str) -> N
         ("python -c \"\nopen('a', 'w')\ncat = 1\n\"; ls", ["edit", "explore"]),
         ("python -c 'import sys; sys.stdout.write(\"x\")'", ["execute"]),
         ("echo $((1 << x))\nls", ["run", "run", "explore"]),
+        ('echo "$(<a.py)"; x=`cat b.py`', ["read", "run", "read", "run"]),
+        ("git ls-files | xargs cat; cat $(ls *.py)", ["explore", "read", "explore", "read"]),
+        ("grep -l a . | xargs sed -i s/a/b/", ["explore", "edit"]),
+        ("cat < a.py; cut -c1-9 a.py; perl -ne print a.py; jq . a.json", ["read"] * 4),
+        (
+            "git show HEAD:a.py; git blame a.py; git stash list; git apply --check x",
+            ["read", "read", "run", "run"],
+        ),
+        ("pytest --version; python -m pytest --collect-only -q; make -n test; python -V", ["run"] * 4),
+        ("python -m tests.test_a; python -c 'import pytest; pytest.main()'", ["test", "test"]),
+        ("python -c \"print(open('a.py').read())\"", ["read"]),
+        ("python -c \"import ast; ast.parse(open('a.py').read())\"", ["execute"]),
+        ("rm -rf build .pytest_cache; cp -r . /tmp/w; ln -s a b; touch c", ["run", "run", "edit", "edit"]),
         ("echo it's unclosed", ["run"]),
         ("", ["run"]),
     ],
@@ -179,6 +193,57 @@ def test_what_failed_did_not_happen() -> None:
     assert seen(bash("pytest", 1)).runs_tests
 
 
+def test_what_the_result_does_not_bear_out_did_not_happen() -> None:
+    def ran(command: str, output: str, code: int = 0) -> list[Message]:
+        return call("bash", {"command": command}, json.dumps({"returncode": code, "output": output}))
+
+    assert not seen(ran("npm test --silent", "", 254)).runs_tests
+    assert seen(ran("pytest > log", "", 1)).runs_tests
+    assert not seen(ran("set -e\nex -sc x a.py\npytest", "ex: no", 1)).runs_tests
+    assert seen(ran("cd src && pytest", "1 failed in 0.1s", 1)).runs_tests
+    assert not seen(ran("pytest || true", "python: No module named pytest")).runs_tests
+    assert seen(ran("make", "..\n2 passed in 0.1s")).runs_tests
+    assert not seen(ran("make", "cc a.c")).runs_tests
+    assert not seen(ran("cat a.toml 2>/dev/null; true", ""), EDIT).files_explored
+    assert (
+        seen(ran("cat data.py a.py", "cat: data.py: No such file or directory\n1"), EDIT).files_explored == 1
+    )
+    assert seen(ran("git checkout gone; cat a.py", "error: pathspec 'gone' did not match any file(s)"), EDIT).files_explored == 1  # fmt: skip
+
+
+def test_a_file_that_was_not_there_may_have_been_made() -> None:
+    output = "cat: a.py: No such file or directory"
+    made = call(
+        "bash", {"command": "cat a.py; echo 1 > a.py"}, json.dumps({"returncode": 0, "output": output})
+    )
+    assert seen(made, bash("cat a.py")).reads_back
+
+
+def test_files_that_another_command_names_are_one_pattern_that_may_name_any() -> None:
+    assert seen(bash("git ls-files | xargs cat"), bash("cat $(ls)"), EDIT).files_explored == 2
+    assert seen(bash("grep -l a . | xargs sed -i s/a/b/"), bash("cat a.py")).reads_back
+    assert not seen(EDIT, bash("git show HEAD:a.py")).reads_back
+    assert seen(bash("git show HEAD:a.py; cat a.py"), EDIT).files_explored == 1
+
+
+@pytest.mark.parametrize(
+    ("harness", "tool", "arguments", "result", "is_failed"),
+    [
+        ("claude-code", "Bash", {"command": "echo x; git checkout x; true"}, "error: no such thing", False),
+        ("claude-code", "Read", {"file_path": "a.py"}, "Error: no such thing", True),
+        ("codex", "write_stdin", {"session_id": 1}, "write_stdin failed: Unknown process id 1", True),
+        ("opencode", "edit", {"filePath": "a.py"}, "Could not find oldString in the file.", True),
+        ("opencode", "skill", {"name": "x"}, 'Skill "x" not found. Available skills: y', True),
+        ("opencode", "read", {"filePath": "a.py"}, "<path>a.py</path>\n1: sh: x: command not found", False),
+    ],
+)
+def test_an_error_is_a_tool_s_own_word_and_not_what_a_shell_or_a_file_shows(
+    harness: str, tool: str, arguments: Message, result: str, is_failed: bool
+) -> None:
+    (found,) = calls_of(call(tool, arguments, result), harness)
+    assert found.is_failed is is_failed
+
+
 @pytest.mark.parametrize(
     "text", ["exit_code = 1\nreturncode: 2", "Traceback (most recent call last)", "Error: malformed"]
 )
@@ -242,7 +307,9 @@ def test_whatever_a_message_holds_it_is_read_without_a_crash(messages: list[Mess
     assert all(action.kind in LETTERS for action in actions(messages, harness))
 
 
-@pytest.mark.parametrize("piece", ["x ", "'", ">", "-a ", "<<A ", "\\", ";", "\n", "a\n"])
+@pytest.mark.parametrize(
+    "piece", ["x ", "'", ">", "-a ", "<<A ", "\\", ";", "\n", "a\n", "$(", "`a", "$(a) ", '"$(']
+)
 def test_a_command_line_of_a_megabyte_is_read_in_part(piece: str) -> None:
     seen = behaviour_of(flat(bash(piece * 500_000)), harness="mini-swe-agent", is_completed=True)
     assert seen.num_calls == 1

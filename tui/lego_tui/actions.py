@@ -11,7 +11,7 @@ from typing import Any
 
 from lego_tui.behaviours.acts import Call, calls_of
 from lego_tui.behaviours.messages import text_of
-from lego_tui.behaviours.shell import KINDS as ACTS
+from lego_tui.behaviours.vocabulary import KINDS as ACTS
 
 LETTERS = {
     "explore": "e", "read": "r", "edit": "E", "test": "T", "run": "x", "finish": "F", "failed": "!",

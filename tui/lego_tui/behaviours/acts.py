@@ -8,23 +8,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from lego_tui.behaviours.conversations import order_of
 from lego_tui.behaviours.messages import read_call, telling, text_of
+from lego_tui.behaviours.outcomes import happened
 from lego_tui.behaviours.programs import patched_paths
-from lego_tui.behaviours.results import (
-    SEEN,
-    ends,
-    is_failed,
-    is_listing,
-    is_refused,
-    is_unread,
-    never_started,
-)
-from lego_tui.behaviours.shell import KINDS, Act, acts_of, settled
+from lego_tui.behaviours.results import SEEN, Run, ends, is_failed, is_unread
+from lego_tui.behaviours.shell import acts_of
 from lego_tui.behaviours.tools import Tool, tool_of
+from lego_tui.behaviours.vocabulary import KINDS, Act, settled
 
 _PATH_KEYS = ("file_path", "filePath", "path", "file", "notebook_path")
 _UNREADABLE_KEYS = ("__unparsedToolInput", "_openhands_malformed_tool_call")
@@ -90,42 +84,21 @@ def _call(call: Any, turn: int, harness: str, result: str) -> Call:
     is_unreadable = isinstance(arguments, dict) and any(key in arguments for key in _UNREADABLE_KEYS)
     malformed = tool is Tool.MALFORMED or is_unreadable or is_unread(result)
     acts = () if malformed else _acts(tool, arguments)
-    has_run = any(act.kind not in ("read", "explore") for act in acts)
-    failed = not malformed and is_failed(harness, result, has_run)
-    if acts and acts[0].kind == "read" and is_listing(result):
-        acts = (Act(kind="explore"),)
+    failed = not malformed and is_failed(harness, result, _run_by(tool, acts))
     return Call(
         turn=turn,
         tool=name,
         command=telling(arguments),
-        acts=_happened(_present(acts, result), harness, result) if failed else _present(acts, result),
+        acts=happened(acts, harness, result, failed),
         is_malformed=malformed,
         is_failed=failed,
     )
 
 
-def _present(acts: tuple[Act, ...], result: str) -> tuple[Act, ...]:
-    """The acts without files that did not exist; a program that did not exist did not run."""
-    missing = [line for line in result.replace("\\n", "\n").split("\n") if "No such file" in line]
-    if not missing:
-        return acts
-    gone = {p for act in acts for p in act.paths if any(p.rpartition("/")[2] in line for line in missing)}
-    return tuple(
-        Act(kind="run")
-        if act.kind in ("test", "execute") and gone.intersection(act.paths)
-        else replace(act, paths=tuple(p for p in act.paths if p not in gone))
-        for act in acts
-    )
-
-
-def _happened(acts: tuple[Act, ...], harness: str, result: str) -> tuple[Act, ...]:
-    """What a failed call did nevertheless: a failed test run did run, and of several commands any may have."""
-    if is_refused(result):
-        return (Act(kind="run"),)
-    if len(acts) != 1:
-        return acts
-    is_void = acts[0].kind in ("read", "edit", "finish") or never_started(harness, result)
-    return (Act(kind="run"),) if is_void else acts
+def _run_by(tool: Tool, acts: Sequence[Act]) -> Run:
+    if tool is not Tool.SHELL:
+        return Run.TOOL
+    return Run.LOOKING if all(act.kind in ("read", "explore") for act in acts) else Run.SHELL
 
 
 def _acts(tool: Tool, arguments: dict[str, Any] | str) -> tuple[Act, ...]:

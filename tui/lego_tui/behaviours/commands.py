@@ -1,15 +1,35 @@
-"""Shell text → the words of each command.
+"""Shell text → its commands.
 
-Owns splitting: here-documents, quotes over several lines, `;`, `&&`, `|`. Linear in the text. Total. Pure.
+Owns splitting: here-documents, quotes over several lines, `;`, `&&`, `|`, `$(…)`. Linear in the text. Total. Pure.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lego_tui.behaviours.substitutions import put_back, substituted
 
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_]\w*)\1")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """One command of a line."""
+
+    words: list[str]
+    """Without quotes; `$(…)` is one word, or within one."""
+    joint: str
+    """What joins it to the one before: `;`, `&&`, `||`, `|`, `&`."""
+    scripts: tuple[str, ...]
+    """What stands in its `$(…)` and backticks: they run before it does."""
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether a pipe leads to it."""
+        return self.joint in ("|", "|&")
 
 
 def without_bodies(command: str) -> tuple[str, str]:
@@ -30,19 +50,32 @@ def without_bodies(command: str) -> tuple[str, str]:
     return "\n".join(kept), "\n".join(bodies)
 
 
-def commands_of(text: str) -> Iterator[list[str]]:
-    """Words of each command between `;`, `&&`, `||`, `|`, `&` and line ends."""
-    for line in filter(str.strip, _lines(text.replace("\\\n", " "))):
+def commands_of(text: str) -> Iterator[Command]:
+    """Each command between `;`, `&&`, `||`, `|`, `&` and line ends."""
+    text, scripts = substituted(text.replace("\\\n", " "))
+    joint = ";"
+    for line in filter(str.strip, _lines(text)):
         words: list[str] = []
-        for token in _tokens(line):
-            if token and set(token) <= set(";&|()") and token != "&>":
-                if words:
-                    yield words
-                words = []
-            else:
+        for token in [*_tokens(line), ";"]:
+            if not _is_joint(token):
                 words.append(token)
-        if words:
-            yield words
+                continue
+            following = token.strip("()") or ";"
+            if words:
+                yield _command(words, joint, scripts)
+                words, joint = [], following
+            elif joint == ";":  # what stands at the end of a line holds for the next
+                joint = following
+
+
+def _command(words: Sequence[str], joint: str, scripts: Sequence[str]) -> Command:
+    found = [put_back(word, scripts) for word in words]
+    inner = tuple(script for _, within in found for script in within)
+    return Command(words=[word for word, _ in found], joint=joint, scripts=inner)
+
+
+def _is_joint(token: str) -> bool:
+    return bool(token) and set(token) <= set(";&|()")
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -14,8 +14,9 @@ from typing import Any
 
 from lego_tui.behaviours.acts import calls_of
 from lego_tui.behaviours.conversations import order_of
-from lego_tui.behaviours.shell import Act
+from lego_tui.behaviours.substitutions import is_named_by_another
 from lego_tui.behaviours.tools import ENDS_BY_ANSWER
+from lego_tui.behaviours.vocabulary import Act
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,9 +24,10 @@ class Behaviour:
     """What one rollout did, its sub-agents included, who act when they are sent.
 
     An edit changes, makes or removes a file, by a tool or by any command (a redirection, `sed -i`, a patch, a program
-    that writes, `rm`, `git checkout FILE`). Scratch files (below /tmp) aside, and what a test run or a program prints
-    into a file. A new file that is run before any other is edited is a program of its own, and making it no edit. A
-    call with one command that failed read and edited nothing; a program that is not there did not run.
+    that writes, `rm`, `git checkout FILE`). Scratch files (below /tmp), caches and build folders aside, and what a test
+    run or a program prints into a file. A new file that is run before any other is edited is a program of its own, and
+    making it no edit. A call with one command that failed read and edited nothing; a program that is not there did not
+    run, and a file that is not there was neither read nor edited, though the error be hidden.
     """
 
     num_calls: int
@@ -35,25 +37,30 @@ class Behaviour:
     missing or of the wrong kind; replies whose text holds what should have been a call; and replies without a call
     that the harness answers by asking for one."""
     num_failed: int
-    """Calls that ran and came back with an error: an exit code that is not 0, or the tool's own error message. A
-    failed test run is one, too. What a pipe or a later command hides is none; only where a harness tells no exit code
-    (OpenCode) does an error that a command printed count."""
+    """Calls that ran and came back with an error: an exit code that is not 0 (a `grep` without a hit and a `diff` have
+    one, too), or the tool's own error message. A failed test run is one. What a pipe or a later command hides is none;
+    only where a harness tells no exit code (OpenCode) does an error that a command printed count."""
     reads_back: bool
     """A file that it edited is read, by name or by a pattern that matches it, in a later command, of the same line or
-    of another call. A diff, a search or what an editor shows of its own edit is no reading."""
+    of another call. Where another command names the files (`xargs`, `$(…)`, `-exec`), any may be among them. A reading
+    shows the file as it is: a diff, a search, a copy, a check of its syntax, `git show REV:FILE` or what an editor shows
+    of its own edit is none."""
     runs_tests: bool
-    """A test runner runs, anywhere: pytest, unittest, tox, `make test`, a script named so (run_tests.sh), a test file
-    by itself. Whether the tests pass does not matter."""
+    """A test runner runs, anywhere: pytest, unittest, tox, `make test`, a script named so (run_tests.sh), a test file or
+    module by itself; `make` where its output is that of a runner. Whether the tests pass does not matter. A runner that
+    is only asked something (`--version`, `--collect-only`, `make -n`), that finds nothing to start (`npm test` without a
+    package.json) or is not reached (behind `&&` or `set -e`) runs none."""
     files_explored: int
-    """Different files read by name (`cat`, `head`, `sed -n`, a tool that reads) before the first edit; before the end
-    where there is none. A pattern counts as one. Listings and searches (`ls`, `find`, `grep`) name no file."""
+    """Different files read by name (`cat`, `head`, `sed -n`, `perl -ne`, `git show REV:FILE`, `git blame`, a tool that
+    reads) before the first edit; before the end where there is none. A pattern counts as one, and so do the files that
+    another command names (`xargs cat`, `cat $(…)`). Listings and searches (`ls`, `find`, `grep`) name no file."""
     finishes: bool
     """It ends by the harness's own way to say so: the finish tool (OpenHands), the submit command (mini-swe-agent),
     or an answer without a call where that is the way (Claude Code, OpenCode, Codex), and the rollout was not cut
     off. A malformed reply is no such answer, and a sub-agent's end is none."""
     reproduces: bool
-    """Before its first edit it runs the tests or a program of its own (an interpreter or a script), and there is an
-    edit."""
+    """Before its first edit it runs the tests or a program of its own (an interpreter or a script, whatever it does, if
+    it does more than show a file), and there is an edit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,10 +170,15 @@ def _names(act: Act) -> set[str]:
 def _count_files(paths: Iterable[str]) -> int:
     """Different files; the last ones are compared."""
     seen: dict[str, None] = {}
-    for path in map(_plain, paths):
+    for path in map(_plain, map(_without_revision, paths)):
         if not any(_is_spelling(path, known) for known in list(seen)[-_MAX_EDITED:]):
             seen[path] = None
     return len(seen)
+
+
+def _without_revision(path: str) -> str:
+    """`HEAD:a.py` is a.py as it was: explored, but not read back."""
+    return path if is_named_by_another(path) else path.rpartition(":")[2]
 
 
 def _reads_back(acts: Sequence[Act]) -> bool:
@@ -188,6 +200,8 @@ def _is_same(a: str, b: str) -> bool:
 
 
 def _is_match(path: str, pattern: str) -> bool:
+    if is_named_by_another(pattern):
+        return True
     return any(c in pattern for c in "*?[") and (
         fnmatchcase(path, pattern) or fnmatchcase(path, f"*/{pattern}")
     )
