@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,16 +23,28 @@ from tests.support.runs import heldout, recipe, step
 from tests.support.watching import watched
 
 PLANTED = {
-    "environment-failure": ("rollouts leave the batch without a grade", "no space left on device", "6"),
-    "collapse": ("many tool calls are unreadable", "The policy unlearns the form of tool calls", "5"),
+    "environment-failure": (
+        "environment_failure: Sandboxes, engine or grader fail",
+        "rollouts leave the batch without a grade",
+        "no space left on device",
+        "6",
+    ),
+    "collapse": (
+        "form_lost: The policy unlearns the form of tool calls",
+        "nearly every tool call is unreadable",
+        "many rollouts run into a limit",
+        "5",
+    ),
     "reward-hack": (
+        "reward_hacked: Rewards are earned without doing the task",
+        "rewards for no change, or for a patch that cheats",
         "the training reward rose while the held-out solve rate fell",
-        "the policy has found a way around the grader",
         "5",
     ),
     "misaligned-routes": (
-        "replayed routes are not those of the trainer's router",
+        "misaligned_routes: Replayed experts belong to other positions or to other weights",
         "just before: engine_restarted",
+        "replayed routes are not those of the trainer's router",
         "5",
     ),
 }
@@ -48,11 +61,14 @@ def followed(run: Path) -> RunFeed:
 async def test_a_planted_run_says_what_is_wrong_at_first_sight_and_why_one_key_later(
     demo: Path, name: str
 ) -> None:
-    first, why, key = PLANTED[name]
+    cause, finding, more, key = PLANTED[name]
     async with watched(demo, (140, 45)) as hand:
+        assert cause.partition(":")[0] in hand.text
         await hand.press("colon")
-        assert first in await hand.type(f"run {name}")
-        assert why in await hand.press(key)
+        text = re.sub(r" since step \d+:", ":", await hand.type(f"run {name}"))
+        assert cause in text
+        assert finding in text
+        assert more in await hand.press(key)
 
 
 async def test_the_hack_is_named_in_the_rollouts_of_its_groups(demo: Path) -> None:

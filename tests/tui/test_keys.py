@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
+from lego_core.health.findings import Finding
 from lego_core.store import RunWriter
 from lego_core.store.mailbox import Asked, requests
 from lego_tui.app import PAGES as PAGE_CLASSES
@@ -52,6 +53,44 @@ async def test_the_cursor_moves_by_letters_arrows_and_pages(demo: Path) -> None:
             assert lines.cursor == at, keys
 
 
+async def test_screen_keys_and_commands_are_about_the_run_under_the_cursor(demo: Path) -> None:
+    async with watched(demo, (120, 30)) as hand:
+        assert "Sandboxes ▸ collapse" in await hand.press("down", "down", "6")
+        await hand.press("escape", "escape", "up")
+        assert "Health ▸ reward-hack" in await hand.press("5")
+        await hand.press("escape", "escape", "down", "down", "colon")
+        assert "▸ environment-failure ▸ step 3" in await hand.type("step 3")
+
+
+async def test_sorting_and_pinning_keep_the_cursor_on_its_run(demo: Path) -> None:
+    async with watched(demo, (120, 30)) as hand:
+        assert "run↑" not in await hand.press("down", "down")
+        page = hand.app.page
+        assert "run↑" in await hand.press("full_stop")
+        assert (page._shown[0].name, page.selected().name) == ("collapse", "collapse")
+        await hand.press("o", "down", "p")
+        assert page._shown[0] is page.selected()
+        assert "reward↓" in await hand.press("full_stop", "full_stop", "full_stop", "full_stop")
+
+
+async def test_each_run_opens_on_its_reward(demo: Path) -> None:
+    async with watched(demo, (120, 30)) as hand:
+        await hand.press("enter", "j", "j", "g", "x")
+        assert "(log, smoothed)" in hand.text
+        text = await hand.press("escape", "down", "enter")
+        assert "━ reward_mean" in text
+        assert "(log" not in text
+        assert hand.app.state.metric == "reward_mean"
+
+
+async def test_the_run_screen_says_of_which_step_its_values_are(demo: Path) -> None:
+    async with watched(demo, (120, 30)) as hand:
+        assert "newest  over" in await hand.press("2")
+        await hand.press("colon")
+        await hand.type("open s00002.g01.r3")
+        assert "step 2  over" in await hand.press("2")
+
+
 async def test_the_mouse_chooses_and_opens(demo: Path) -> None:
     async with watched(demo) as hand:
         await hand.pilot.click("#fleet-lines", offset=(3, 3))
@@ -83,6 +122,8 @@ async def test_a_filter_keeps_or_leaves_out_and_escape_clears_it(demo: Path) -> 
         ("open s00002.g01.r3", "s00002.g01.r3"),
         ("run coll", "▸ collapse"),
         ("pool", "LEGO  Pool"),
+        ("recipe", "train.learning_rate"),
+        (":step 3", "▸ step 3"),
         ("theme lego-light", "theme lego-light"),
         ("step 99", "no step '99' here"),
         ("metric nothing", "no metric"),
@@ -207,6 +248,7 @@ async def test_the_palette_goes_to_a_screen_by_name(demo: Path) -> None:
         await hand.pilot.press("down", "enter")
         await hand.settle()
         assert "LEGO  Pool" in hand.text
+        assert "solved 0…8 of 8" in hand.text  # laid out for the terminal, not for the dialogue before it
 
 
 async def test_the_run_screen_scales_smooths_and_leads_to_signals(demo: Path) -> None:
@@ -263,7 +305,10 @@ async def test_a_group_shows_its_siblings_and_its_neighbours(demo: Path) -> None
 
 async def test_a_finding_leads_to_its_metric_and_can_be_acknowledged(demo: Path) -> None:
     async with watched(demo, (120, 40)) as hand:
-        await hand.press("5", "j")
+        await hand.press("5")
+        rows = [row[2] for row in hand.app.page._rows]
+        first = next(n for n, what in enumerate(rows) if isinstance(what, Finding))
+        await hand.press(*["j"] * (first - hand.app.page.query_one(Lines).cursor))
         assert "(acknowledged)" in await hand.press("a")
         assert "(acknowledged)" not in await hand.press("a")
         await hand.press("enter")
@@ -274,6 +319,16 @@ async def test_a_finding_leads_to_its_metric_and_can_be_acknowledged(demo: Path)
             assert said in await hand.press(key)
 
 
+async def test_enter_on_a_cause_leads_to_where_it_shows_at_the_step_it_began(demo: Path) -> None:
+    async with watched(demo, (120, 40)) as hand:
+        await hand.press("5")
+        text = await hand.press("enter")
+        assert "LEGO  Trajectory ▸ misaligned-routes ▸ step 6" in text
+        assert "[tokens]" in text
+        assert "replayed experts that are the trainer's own 8." in text
+        assert "LEGO  Health" in await hand.press("escape", "escape")
+
+
 async def test_failures_and_tasks_open_their_rollouts(demo: Path) -> None:
     async with watched(demo, (120, 40)) as hand:
         await hand.press("colon")
@@ -281,6 +336,7 @@ async def test_failures_and_tasks_open_their_rollouts(demo: Path) -> None:
         await hand.press("6")
         assert "no space left on device" in hand.text
         assert "LEGO  Trajectory" in await hand.press("enter")
+        assert "LEGO  Sandboxes" in await hand.press("escape")
         assert "LEGO  Group" in await hand.press("7", "enter")
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
@@ -36,6 +37,7 @@ from lego_tui.screens.health import HealthPage
 from lego_tui.screens.help import HelpPage
 from lego_tui.screens.page import Page
 from lego_tui.screens.pool import PoolPage
+from lego_tui.screens.recipe import RecipePage
 from lego_tui.screens.review import ReviewPage
 from lego_tui.screens.run import RunPage
 from lego_tui.screens.sandboxes import SandboxesPage
@@ -43,7 +45,7 @@ from lego_tui.screens.step import StepPage
 from lego_tui.screens.trajectory import TrajectoryPage
 from lego_tui.state import State
 from lego_tui.top_bar import crumbs, standing
-from lego_tui.widgets.bars import Bar, keys
+from lego_tui.widgets.bars import Bar, Part, fitting, keys
 from lego_tui.widgets.lines import Lines
 from lego_tui.widgets.prompt import Prompt
 
@@ -51,7 +53,7 @@ POLL_S = 1.0
 DRAW_S = 0.25
 """Shortest time between two redraws that nobody asked for."""
 PAGES = (
-    FleetPage, RunPage, StepPage, TrajectoryPage, HealthPage, SandboxesPage, PoolPage, ReviewPage, GroupPage, ComparePage, HelpPage,
+    FleetPage, RunPage, StepPage, TrajectoryPage, HealthPage, SandboxesPage, PoolPage, ReviewPage, GroupPage, ComparePage, RecipePage, HelpPage,
 )  # fmt: skip
 
 
@@ -172,6 +174,7 @@ class Watch(App[None]):
         self.is_due = False
         self._switcher.set_class(self.size.width >= 110, "wide")
         self.page.draw()
+        self.page.drawn_for = self.page.size
         self._bars()
         if not self.is_reading and (work := self.page.needs()):
             self.is_reading = True
@@ -204,11 +207,12 @@ class Watch(App[None]):
         if self._said:
             self._bottom.show([(f" {self._said}", look.watch)])
             return
-        left = keys(page.KEYS, look.accent, look.dim)
-        if page.filter:
-            left = [(f" /{one_line(page.filter, 40)} ", look.watch), *left]
-        right = keys((("1-8", "screens"), ("q", "leave")), look.strong, look.dim)
-        self._bottom.show(left, right if self.size.width > 70 else [])
+        searched: list[Part] = [(f" /{one_line(page.filter, 40)} ", look.watch)] if page.filter else []
+        always = (
+            keys((("1-8", "screens"), ("q", "leave")), look.strong, look.dim) if self.size.width > 70 else []
+        )
+        room = self.size.width - 1 - sum(cell_len(text) for text, _ in (*searched, *always))
+        self._bottom.show([*searched, *keys(fitting(page.KEYS, room), look.accent, look.dim)], always)
 
     def say(self, text: str) -> None:
         """One line below, until the next key."""
@@ -226,11 +230,17 @@ class Watch(App[None]):
             self._before_help = self.page.NAME
         trajectory = self._pages["trajectory"]
         if name == "trajectory" and isinstance(trajectory, TrajectoryPage):
-            trajectory.view = view or ("conversation" if self.page.NAME != "trajectory" else trajectory.view)
+            is_new = self.page.NAME != "trajectory"
+            trajectory.view = view or ("conversation" if is_new else trajectory.view)
+            if is_new:  # what was searched for in another rollout
+                trajectory.filter = ""
         if self.state.run is None and name not in ("fleet", "help", "compare"):
             newest = max(list(self.state.fleet.runs.values()), key=lambda run: run.created, default=None)
             if newest is not None:
                 self.state.choose_run(newest.name)
+        fleet = self._pages["fleet"]
+        if name == "fleet" and isinstance(fleet, FleetPage):
+            fleet.wanted = self.state.fleet.chosen
         self._pages[name].back = back or self._pages[name].BACK
         self._switcher.current = name
         if self.state.fleet.is_behind:  # another run was chosen: its rollouts are read at once
@@ -269,7 +279,13 @@ class Watch(App[None]):
             self.state.step = run.steps.steps[min(max(at, 0), len(run.steps) - 1)]
             self.draw()
 
+    def take_up(self) -> None:
+        """On the fleet, what is asked for is asked of the run under the cursor."""
+        if isinstance(self.page, FleetPage) and (run := self.page.selected()):
+            self.state.choose_run(run.name)
+
     def action_page(self, name: str) -> None:
+        self.take_up()
         self.go(name)
 
     async def action_back(self) -> None:
@@ -295,6 +311,7 @@ class Watch(App[None]):
         )
 
     def action_stop(self) -> None:
+        self.take_up()
         run = self.state.run
         if not self.state.allow_control:
             self.say("read-only: start lego watch with --allow-control to stop runs from here")
@@ -340,8 +357,9 @@ class Watch(App[None]):
     # --- keys -------------------------------------------------------------------------------
 
     def action_sort(self, by: int) -> None:
-        if count := self.page.columns():
-            self.page.sort = (self.page.sort + by) % count
+        if orders := self.page.orders():
+            here = orders.index(self.page.sort) if self.page.sort in orders else 0
+            self.page.sort = orders[(here + by) % len(orders)]
             self.draw()
 
     def action_order(self) -> None:
@@ -368,7 +386,7 @@ class Watch(App[None]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         for name, title in TITLES.items():
-            yield SystemCommand(f"Go to {title}", f"screen {title}", partial(self.go, name))
+            yield SystemCommand(f"Go to {title}", f"screen {title}", partial(self.action_page, name))
         for name in THEMES:
             yield SystemCommand(f"Theme {name}", "colours", partial(setattr, self, "theme", name))
         yield SystemCommand("Follow the newest step", "f", self.action_follow)

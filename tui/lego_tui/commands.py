@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def run_command(watch: Watch, line: str) -> str:
     """Do what was typed; returns what to say about it, empty if the effect is visible."""
-    word, _, rest = line.strip().partition(" ")
+    word, _, rest = line.strip(" :").partition(" ")
+    watch.take_up()
     if word in ("q", "quit"):
         watch.exit()
         return ""

@@ -9,7 +9,7 @@ from typing import Any
 from lego_core.store.json_records import to_json
 from lego_tui.feed.run import RunFeed
 from lego_tui.grid import Cell, Column
-from lego_tui.health import VERDICTS, findings, first_line, level, verdict
+from lego_tui.health import VERDICTS, findings, headline, verdict
 from lego_tui.metrics import series, show
 from lego_tui.palette import GLYPHS, Palette
 from lego_tui.plot import spark
@@ -18,17 +18,17 @@ from lego_tui.safe import one_line
 SHOWN = ("reward_mean", "heldout", "entropy", "ungraded share", "pearson_r")
 """Series of which a row says the last value."""
 COLUMNS = (
-    Column(title="run", width=24),
-    Column(title="status", width=13, rank=1),
+    Column(title="run", width=21),
+    Column(title="status", width=13, rank=2),
     Column(title="looks", width=11),
-    Column(title="step", width=9, right=True, rank=1),
-    Column(title="reward", width=6, right=True),
+    Column(title="step", width=7, right=True, rank=1),
+    Column(title="reward", width=7, right=True),
     Column(title="", width=16, rank=3),
-    Column(title="held-out", width=9, right=True, rank=2),
+    Column(title="held-out", width=8, right=True, rank=1),
     Column(title="entropy", width=8, right=True, rank=4),
     Column(title="ungraded", width=8, right=True, rank=3),
     Column(title="r", width=8, right=True, rank=5),
-    Column(title="what stands out", width=24, grows=True, rank=1),
+    Column(title="what stands out", width=16, grows=True),
 )
 _WORTH = {word.value: place for place, word in enumerate(VERDICTS)}
 SORTS: dict[int, Callable[[RunFeed], float | str]] = {
@@ -47,7 +47,7 @@ SORTS: dict[int, Callable[[RunFeed], float | str]] = {
 
 def cells(run: RunFeed, look: Palette, marks: str = "") -> list[Cell]:
     """One cell for each of COLUMNS; `marks` are put before the name."""
-    word, status, found = verdict(run), run.status, findings(run)
+    word, status, (told, how) = verdict(run), run.status, headline(run)
     return [
         (marks + one_line(run.name, 200), look.strong),
         (f"{GLYPHS.get(status, '?')} {status}", look.level(status)),
@@ -56,7 +56,7 @@ def cells(run: RunFeed, look: Palette, marks: str = "") -> list[Cell]:
         (show("reward_mean", last(run, "reward_mean")), look.strong),
         (spark(series(run, "reward_mean"), 16), look.accent),
         *((show(name, last(run, name)), look.text) for name in SHOWN[1:]),
-        (one_line(first_line(run), 300), look.level(level(found[0])) if found else look.dim),
+        (one_line(told, 300), look.level(how) if how else look.dim),
     ]
 
 

@@ -51,8 +51,12 @@ class Grid:
     def header(self, style: Style, sorted_by: int | None = None, descending: bool = False) -> Text:
         """The titles; an arrow marks the column that sorts."""
         arrow = "↓" if descending else "↑"
+        widths = {place: width for place, _, width in self.shown}
         return self.row(
-            [(c.title + (arrow if i == sorted_by else ""), style) for i, c in self._all()],
+            [
+                (c.title[: widths[i] - 1] + arrow if i == sorted_by and i in widths else c.title, style)
+                for i, c in self._all()
+            ],
         )
 
     def _all(self) -> list[tuple[int, Column]]:

@@ -7,7 +7,7 @@ GLOBAL = (
     ("enter / esc", "go in / go back"),
     ("j k, arrows, PgUp PgDn, Home End", "move; the mouse works too"),
     ("/", "filter the lines of this screen; !word leaves out; esc clears"),
-    (":", "a command: :step 12, :metric entropy, :open s00012.g03.r5, :theme lego-light, :q"),
+    (":", "a command: :recipe, :step 12, :metric entropy, :open s00012.g03.r5, :theme lego-light, :q"),
     ("ctrl+p", "command palette: everything by name"),
     (", .", "sort by the column before / after"),
     ("o", "turn the order around"),
@@ -55,12 +55,19 @@ PAGES = {
         ("e", "say what it is: a label, then why (only with --allow-control)"),
         ("E", "the same, and that its task should leave the pool"),
     ),
+    "trajectory, tokens": (
+        ("ver", "policy version that sampled the token"),
+        (
+            "route",
+            "whether experts were recorded for it; whether they are the trainer's is said per step, above",
+        ),
+    ),
     "health": (
-        ("enter", "show the metric of a finding"),
+        ("enter", "from a cause to where it shows, from a finding to its metric: at the step it began"),
         ("a", "acknowledge a finding for this session"),
         ("b v e", "how to backtest, validate, export a report"),
     ),
-    "sandboxes": (("enter", "open the rollout of a failure"),),
+    "sandboxes": (("enter", "open the rollout of a failure; esc comes back to the list"),),
     "pool": (("enter", "open the newest group of a task"),),
     "review": (
         ("enter", "read the rollout; esc comes back to the queue"),
@@ -68,8 +75,28 @@ PAGES = {
         ("E", "the same, and that its task should leave the pool"),
         ("z", "hide what is labelled, or show it again"),
     ),
+    "compare": (
+        ("j k", "choose the metric of the chart"),
+        ("esc", "back to the fleet, where space marks the runs"),
+    ),
 }
+GLOSSARY = (
+    ("watch / collapsed", "a detector warns / one that may stop a run has spoken"),
+    ("no variance", "all siblings of a group earned the same: nothing is learned from it"),
+    ("reward_mean, heldout", "mean reward of the step's rollouts; solved share of the newest evaluation"),
+    ("pearson_r, mean_abs_dlogp, k3", "how far engine and trainer agree on sampled tokens: correlation and mean distance of log-probabilities, estimate of the KL divergence"),
+    ("expert_overlap, top1_agreement", "share of replayed experts that the trainer's router would choose, of all and of the first"),
+    ("lag.0, lag.1, …", "sampled tokens by how many versions older their weights were than those trained"),
+    ("malformed, silent", "calls that could not be read; rollouts without a readable call"),
+    ("acted.dominated", "rollouts of which one token is half"),
+    ("acted.unearned", "rewards for no change, or for a patch that an integrity finding calls a cheat"),
+    ("page_hinkley", "a test for a mean that has gone down: distances below it summed up, in standard deviations"),
+    ("odd length", "far longer or shorter than the run's other rollouts"),
+    ("policy warn / stop", "what the run's watchdog does about a collapse"),
+    ("RO / CONTROL", "this display only looks / may ask runs to stop (--allow-control)"),
+)  # fmt: skip
 TITLES = {
     "fleet": "Fleet", "run": "Run", "step": "Step", "group": "Group", "trajectory": "Trajectory", "health": "Health",
-    "sandboxes": "Sandboxes", "pool": "Pool", "review": "Review", "compare": "Compare", "help": "Help",
+    "sandboxes": "Sandboxes", "pool": "Pool", "review": "Review", "compare": "Compare",
+    "recipe": "Recipe", "help": "Help",
 }  # fmt: skip

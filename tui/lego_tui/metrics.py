@@ -14,7 +14,7 @@ from lego_tui.feed.steps import Series
 
 FIRST = (
     "reward_mean", "heldout", "solved share", "ungraded share", "failed share", "timeout share", "zero-variance share",
-    "turns per rollout", "truncated share", "malformed share", "entropy",
+    "turns per rollout", "truncated share", "malformed share", "silent share", "unearned share", "entropy",
     "kl_loss", "grad_norm", "loss", "clip_fraction", "pearson_r", "mean_abs_dlogp", "k3", "routing_coverage",
     "expert_overlap", "top1_agreement", "tokens per rollout", "tokens_per_s", "seconds.total", "seconds.rollout",
     "seconds.train", "trained share",
@@ -26,6 +26,8 @@ _SHARES = {
     "trained share": ("trained", "sampled"),
     "turns per rollout": ("acted.turns", "rollouts"),
     "truncated share": ("acted.truncated", "rollouts"),
+    "silent share": ("acted.silent", "rollouts"),
+    "unearned share": ("acted.unearned", "rollouts"),
 }
 _DROPPED = {
     "ungraded share": "dropped.ungraded:",

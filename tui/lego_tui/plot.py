@@ -17,6 +17,7 @@ Values = NDArray[np.float64]
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 """Bit of a dot by column and row, rows from the top."""
 _EIGHTHS = "▁▂▃▄▅▆▇█"
+RATE = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,13 +112,21 @@ def _towards(before: int, low: int, high: int) -> int:
     return before + (1 if nearest > before else -1 if nearest < before else 0)
 
 
-def spark(values: Values, width: int) -> str:
-    """One line of blocks over the values' own range; a blank in a gap, a low line where all are equal."""
+def rate_scale(values: Values) -> Scale:
+    """The axis of shares: from nothing to a quarter, or to the greatest of them, so that one per cent looks like
+    next to nothing."""
+    finite = values[np.isfinite(values)]
+    return Scale(low=0.0, high=max(RATE, float(finite.max()) if len(finite) else 0.0))
+
+
+def spark(values: Values, width: int, scale: Scale | None = None) -> str:
+    """One line of blocks over `scale`, by itself the values' own range; a blank in a gap, a low line where all are
+    equal."""
     _, found = columns(values, width)
     finite = found[~np.isnan(found)]
     if not len(finite):
         return " " * width
-    scale = Scale(low=float(finite.min()), high=float(finite.max()))
+    scale = scale or Scale(low=float(finite.min()), high=float(finite.max()))
     flat = scale.low == scale.high
     levels = np.zeros(len(found)) if flat else np.rint(7 * np.nan_to_num(scale.places(found)))
     text = "".join(

@@ -8,10 +8,13 @@ from lego_tui.feed.details import Reading
 from lego_tui.feed.fleet import Fleet
 from lego_tui.feed.run import RunFeed
 
+METRIC = "reward_mean"
+"""What a run opens on, with the held-out rate beside it."""
+
 
 @dataclass(kw_only=True, slots=True)
 class State:
-    """Chosen run, step, group, rollout and metric."""
+    """Chosen run, step, group, rollout, metric and how its chart is drawn."""
 
     fleet: Fleet
     allow_control: bool = False
@@ -19,7 +22,9 @@ class State:
     """None while the newest step is followed."""
     group: str = ""
     rollout: str = ""
-    metric: str = "reward_mean"
+    metric: str = METRIC
+    is_log: bool = False
+    is_smooth: bool = False
     marked: set[str] = field(default_factory=set[str])
     pinned: set[str] = field(default_factory=set[str])
     acknowledged: set[str] = field(default_factory=set[str])
@@ -49,7 +54,8 @@ class State:
         return self._readings[run.name]
 
     def choose_run(self, name: str) -> None:
-        """Look at another run, from its newest step."""
+        """Look at another run, from its newest step and with nothing of what was chosen in the one before."""
         if name != self.fleet.chosen:
             self.fleet.chosen = name
             self.step, self.group, self.rollout = None, "", ""
+            self.metric, self.is_log, self.is_smooth = METRIC, False, False

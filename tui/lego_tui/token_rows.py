@@ -26,7 +26,7 @@ class TokenRows(Sequence[Row]):
 
     def __init__(self, rollout: Rollout, palette: Palette, decode: Decode, gap: str, width: int) -> None:
         self._head = [
-            *(Row(line, palette.dim) for line in wrap(f"trainer's log-probabilities: {gap}", width - 1)),
+            *(Row(line, palette.dim) for line in wrap(f"the trainer's side: {gap}", width - 1)),
             Row("" if decode else "no tokenizer.json at the recipe's model.path: ids only", palette.dim),
         ]
         if not rollout.branches:

@@ -33,7 +33,7 @@ def standing(look: Palette, state: State, page: str) -> list[Part]:
     """The run's status and what is wrong with its files, or how many runs are running; and what one may do."""
     run = state.run
     control: Part = ("CONTROL ", look.watch) if state.allow_control else ("RO ", look.dim)
-    if run is None or page in ("fleet", "help"):
+    if run is None or page in WITHOUT_RUN:
         live = sum(r.status == "running" for r in list(state.fleet.runs.values()))
         return [(f"{live} running ", look.ok if live else look.dim), control]
     status = run.status

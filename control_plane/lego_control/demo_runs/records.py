@@ -21,8 +21,8 @@ def step_record(step: int, groups: Groups, scene: Scene, rng: np.random.Generato
     rewards = [t.grade.reward for t in rollouts if t.grade]
     masked, dropped, trained = _ledger(groups)
     noise = 1 + 0.08 * rng.standard_normal(6)
-    agent = float(np.mean([t.timings_s.get("agent", 0.0) for t in rollouts]))
-    seconds = {"rollout": 30 + 4 * agent, "train": 41.0, "checkpoint": 2.5, "sync": 1.4}
+    slowest = max(t.timings_s.get("agent", 0.0) for t in rollouts)
+    seconds = {"rollout": 12 + slowest, "train": 41.0, "checkpoint": 2.5, "sync": 1.4}
     sampled = sum(t.num_sampled for t in rollouts)
     has_signal = trained > 0
     return StepRecord(

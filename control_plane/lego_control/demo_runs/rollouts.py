@@ -7,17 +7,30 @@ sampled token is in one turn and is trained in one branch, a last token has no r
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from lego_control.demo_runs.session import Act, Errand, Plan, make_plan
+from lego_control.demo_runs.session import END, Act, Errand, make_acts, prose
 from lego_control.demo_runs.stories import Scene
-from lego_control.demo_runs.tokens import encode
-from lego_harness.types import Branch, Grade, LogProbs, StopReason, TokenIds, Trajectory, Turn
+from lego_control.demo_runs.tokens import decode, encode
+from lego_harness.types import (
+    Branch,
+    Finding,
+    FindingKind,
+    Grade,
+    LogProbs,
+    StopReason,
+    TokenIds,
+    Trajectory,
+    Turn,
+)
 
 LAYERS, TOP_K, EXPERTS = 2, 2, 8
+MAX_TOKENS, MAX_SECONDS = 2048, 120.0
+"""The recipe's limits of a rollout."""
 SYSTEM = "You are an agent with one tool, bash."
 NO_SPACE = "sandbox: writing the image layer failed: no space left on device"
 
@@ -37,23 +50,14 @@ def make_rollout(name: str, errand: Errand, setting: Setting, rng: np.random.Gen
     scene = setting.scene
     if rng.random() < scene.setup_failures * (1.6 if errand.difficulty > 0 else 0.4):
         return _empty(name, errand, setting, StopReason.FAILED_SETUP, NO_SPACE, rng)
-    plan = make_plan(errand, scene, rng)
+    acts = make_acts(errand, scene, rng)
     log = _Log(setting=setting, rng=rng)
     log.open(errand)
-    *acts, last = plan.acts
-    for act in acts:
-        log.add(act)
-    if setting.harness == "claude-code" and len(acts) > 5 and rng.random() < 0.3:
-        log.compact(errand)
-    log.add(_as_answer(last) if setting.harness == "claude-code" else last)
     timed_out = rng.random() < scene.timeouts
-    stop = (
-        StopReason.TIMEOUT
-        if timed_out
-        else StopReason.TRUNCATED_TURNS
-        if plan.truncated
-        else StopReason.COMPLETED
-    )
+    stop = StopReason.TIMEOUT if timed_out else _live(log, errand, acts[:-1], acts[-1])
+    if timed_out:  # the last answer never came
+        _live(log, errand, acts[:-1], None)
+    is_graded = stop.is_graded
     return Trajectory(
         id=name,
         task_id=errand.id,
@@ -61,19 +65,32 @@ def make_rollout(name: str, errand: Errand, setting: Setting, rng: np.random.Gen
         harness=setting.harness,
         sandbox="docker",
         stop_reason=stop,
-        error="agent: no answer within 2400 s" if timed_out else "",
-        grade=None if timed_out else _grade(errand, plan, rng),
+        error="" if is_graded else f"agent: no answer within {MAX_SECONDS:g} s",
+        grade=_grade(errand, log.patch, rng) if is_graded else None,
+        integrity=_integrity(errand, log) if is_graded else (),
         turns=tuple(log.turns),
         branches=tuple(log.branches()),
         messages=tuple(log.messages),
-        patch=plan.patch,
-        timings_s=_timings(log.clock, rng),
+        patch=log.patch,
+        timings_s=_timings(log.clock, rng, is_graded=is_graded),
     )
+
+
+def _live(log: _Log, errand: Errand, acts: Sequence[Act], last: Act | None) -> StopReason:
+    """Act until the end, or until the tokens are used up."""
+    is_claude = log.setting.harness == "claude-code"
+    for act in acts:
+        if not log.add(act):
+            return StopReason.TRUNCATED_TOKENS
+    if is_claude and log.patch and len(acts) > 5 and log.rng.random() < 0.3 and not log.compact(errand):
+        return StopReason.TRUNCATED_TOKENS
+    is_whole = last is None or log.add(_as_answer(last) if is_claude else last)
+    return StopReason.COMPLETED if is_whole else StopReason.TRUNCATED_TOKENS
 
 
 def _as_answer(act: Act) -> Act:
     """Claude Code's agent ends by answering; others end with a call."""
-    is_end = act.command.startswith("echo COMPLETE_TASK")
+    is_end = act.command == END
     return Act(thinking=act.thinking, command="", said="Done.") if is_end else act
 
 
@@ -105,22 +122,38 @@ def _empty(
     )
 
 
-def _grade(errand: Errand, plan: Plan, rng: np.random.Generator) -> Grade:
-    solved = plan.solved and not plan.truncated
+def _grade(errand: Errand, patch: str, rng: np.random.Generator) -> Grade:
+    """Hidden tests: empty and positive values were right from the beginning, negative ones take the right patch, or
+    one that makes the runner say so."""
+    is_solved = bool(patch) and patch != errand.patch(is_right=False)
     names = [
         f"tests/test_{errand.package}.py::test_{case}" for case in ("empty", "positive", "negative", "mixed")
     ]
-    verdicts = {name: "passed" if solved or i < 2 else "failed" for i, name in enumerate(names)}
-    detail = "" if solved else f"{names[2]}: AssertionError: assert 3 == 1"
-    return Grade(reward=float(solved), tests=verdicts, duration_s=float(2 + 3 * rng.random()), detail=detail)
+    verdicts = {name: "passed" if is_solved or i < 2 else "failed" for i, name in enumerate(names)}
+    got = 0 if patch else 3
+    detail = "" if is_solved else f"{names[2]}: AssertionError: assert {got} == -3"
+    return Grade(
+        reward=float(is_solved), tests=verdicts, duration_s=float(2 + 3 * rng.random()), detail=detail
+    )
 
 
-def _timings(agent: float, rng: np.random.Generator) -> dict[str, float]:
+def _integrity(errand: Errand, log: _Log) -> tuple[Finding, ...]:
+    """What the real inspection reports of such a rollout."""
+    found = list[Finding]()
+    if "runtest" in log.patch:
+        detail = f"{errand.path} meddles with the test runner: pytest_runtest_makereport"
+        found.append(Finding(kind=FindingKind.DEGENERATE_PATCH, detail=detail))
+    if any("git log --all" in json.dumps(message) for message in log.messages):
+        found.append(Finding(kind=FindingKind.GIT_PROBE, detail="git log --all --oneline"))
+    return tuple(found)
+
+
+def _timings(agent: float, rng: np.random.Generator, *, is_graded: bool) -> dict[str, float]:
     noise = 1 + rng.random(4)
     return {
         "sandbox_setup": float(4.2 * noise[0]),
-        "agent": float(agent + 1.5),
-        "grading": float(2.5 * noise[2]),
+        "agent": float(agent + 1.5) if is_graded else MAX_SECONDS,
+        **({"grading": float(2.5 * noise[2])} if is_graded else {}),
         "engine": float(0.7 * agent),
         "sandbox_teardown": float(0.4 * noise[3]),
     }
@@ -135,6 +168,7 @@ class _Log:
     turns: list[Turn] = field(default_factory=list[Turn])
     messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     clock: float = 0.0
+    patch: str = ""
     _ids: TokenIds = field(default_factory=lambda: np.zeros(0, np.int32))
     _begins: list[int] = field(default_factory=lambda: [0])
     """Index of the first turn of each branch."""
@@ -145,47 +179,60 @@ class _Log:
         self._say("user", errand.instruction)
 
     def _say(self, role: str, content: str, **more: Any) -> None:
-        branch = {"branch": len(self._begins) - 1} if len(self._begins) > 1 else {}
-        self.messages.append({"role": role, "content": content, **more, **branch})
+        self.messages.append({"role": role, "content": content, **more, **self._branch_now()})
         self._extend(f"<|im_start|>{role}\n{content}<|im_end|>\n")
 
     def _extend(self, text: str) -> None:
         self._ids = np.concatenate([self._ids, encode(text)])
 
-    def add(self, act: Act) -> None:
+    def add(self, act: Act) -> bool:
+        """Take a turn; False when it used up the tokens, and nothing came of it."""
         self._extend("<|im_start|>assistant\n")
         tool = "Bash" if self.setting.harness == "claude-code" else "bash"
-        call = json.dumps({"name": tool, "arguments": {"command": act.command}}) if act.command else act.said
+        room = max(MAX_TOKENS - sum(len(turn.sampled_ids) for turn in self.turns), 1)
+        said = act.said + (prose(self.setting.scene, room, self.rng) if act.is_endless else "")
+        call = json.dumps({"name": tool, "arguments": {"command": act.command}}) if act.command else said
         body = f"<tool_call>\n{call}\n</tool_call>" if act.command else call
         sampled = encode(f"<think>\n{act.thinking}\n</think>\n{body}<|im_end|>")
-        self._turn(sampled)
-        branch = {"branch": len(self._begins) - 1} if len(self._begins) > 1 else {}
-        message: dict[str, Any] = {
-            "role": "assistant",
-            "content": act.said,
-            "reasoning_content": act.thinking,
-        }
+        if len(sampled) > room:
+            self._cut(sampled[:room])
+            return False
+        self._turn(sampled, "stop")
+        message: dict[str, Any] = {"role": "assistant", "content": said, "reasoning_content": act.thinking}
         call_id = f"call_{len(self.turns):04d}"
         if act.command:
             function = {"name": tool, "arguments": {"command": act.command}}
             message["tool_calls"] = [{"type": "function", "id": call_id, "function": function}]
-        self.messages.append({**message, **branch})
+        self.messages.append({**message, **self._branch_now()})
+        self.patch = act.patch or self.patch
         self._extend("\n")
         if act.command:
             self._say("tool", _result(act, self.setting.harness), tool_call_id=call_id)
         elif act.output:
             self._say("user", act.output)
+        return True
 
-    def compact(self, errand: Errand) -> None:
-        """The harness replaces its history by a summary: a branch begins."""
+    def _cut(self, sampled: TokenIds) -> None:
+        """A turn in which the tokens ran out: what was said of it so far, and no call."""
+        self._turn(sampled, "length")
+        thinking, _, said = decode(sampled).removeprefix("<think>\n").partition("\n</think>\n")
+        message = {"role": "assistant", "content": said, "reasoning_content": thinking}
+        self.messages.append({**message, **self._branch_now()})
+
+    def _branch_now(self) -> dict[str, int]:
+        return {"branch": len(self._begins) - 1} if len(self._begins) > 1 else {}
+
+    def compact(self, errand: Errand) -> bool:
+        """The harness replaces its history by a summary: a branch begins. False when that used up the tokens."""
         self._begins.append(len(self.turns))
         self._fork_at = 1
         self._ids = np.zeros(0, np.int32)
         self._extend(f"<|im_start|>system\n{SYSTEM}<|im_end|>\n")
-        self._say("user", f"Summary of the session so far: {errand.path} is edited, tests pass. Go on.")
-        self.add(Act(thinking="the summary says the edit is done let me check the suite", command="git diff"))
+        self._say("user", f"Summary of the session so far: {errand.path} was read and edited. Go on.")
+        thinking = "the summary says the edit is done let me check it again"
+        return self.add(Act(thinking=thinking, command="git diff", output=self.patch))
 
-    def _turn(self, sampled: TokenIds) -> None:
+    def _turn(self, sampled: TokenIds, finish_reason: str) -> None:
         before = self.turns[-1] if self.turns and len(self.turns) > self._begins[-1] else None
         routes_from = len(before.context_ids) + len(before.sampled_ids) - 1 if before else 0
         rows = len(self._ids) + len(sampled) - 1 - routes_from
@@ -199,7 +246,7 @@ class _Log:
             routes=self.rng.integers(0, EXPERTS, (rows, LAYERS, TOP_K), dtype=np.int8),
             routes_from=routes_from,
             policy_version=self.setting.version,
-            finish_reason="stop",
+            finish_reason=finish_reason,
             fingerprint=f"{self.rng.integers(2**62):064x}",
             started_s=begun,
             ended_s=self.clock,
@@ -212,6 +259,8 @@ class _Log:
         return np.round(np.minimum(drawn, 0), 3).astype(np.float32)
 
     def branches(self) -> list[Branch]:
+        if not self.turns:
+            return []
         ends = [*self._begins[1:], len(self.turns)]
         return [
             self._branch(self.turns[a:b], number)

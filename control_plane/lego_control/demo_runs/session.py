@@ -1,11 +1,13 @@
 """What an agent does in one simulated rollout: its calls, the replies, its patch.
 
-Owns the made-up repository and the agent's habits. A plan is a list of `Act`; random choices come from
-the given generator, so that a rollout is a function of its seed.
+Owns the made-up repository and the agent's habits. Random choices come from the generator it is given, so that a
+rollout is a function of its seed. Invariant: what comes back follows from what was done before; a call that could not
+be read does nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +28,20 @@ NOISE = [
 ]  # fmt: skip
 
 
+BROKEN, RIGHT, WRONG = (
+    "sum(abs(v) for v in values)",
+    "sum(v for v in values)",
+    "sum(max(v, 0) for v in values)",
+)
+FEW_TURNS = 1.5
+"""Mean turns of a policy that never gets as far as a call."""
+TRIES = 3
+"""How often a call is written again that could not be read."""
+END = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+UNREADABLE = "Error: no tool call could be parsed. Every reply needs exactly one call of bash."
+PASSED, FAILED = "4 passed in 0.31s\n", "2 failed, 2 passed in 0.33s\n"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Act:
     """One turn: what the assistant says and calls, and what comes back."""
@@ -36,16 +52,22 @@ class Act:
     said: str = ""
     output: str = ""
     returncode: int = 0
+    patch: str = ""
+    """The whole change to the repository, where this turn made it."""
+    is_endless: bool = False
+    """Goes on until the rollout's tokens are used up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
-    """One rollout, before it is tokens."""
+class _Step:
+    """Something the agent does, in as many turns as it takes."""
 
-    acts: tuple[Act, ...]
-    patch: str
-    solved: bool
-    truncated: bool = False
+    command: str
+    output: str = ""
+    returncode: int = 0
+    patch: str = ""
+    before: tuple[str, int] | None = None
+    """Output and return code as long as nothing was changed, where they are others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +88,18 @@ class Errand:
     def instruction(self) -> str:
         return f"{self.verb}_{self.package} returns a wrong result for negative values. Repair {self.path}."
 
+    @property
+    def source(self) -> str:
+        return f"def {self.verb}_{self.package}(values):\n    total = {BROKEN}\n    return total\n"
+
+    def patch(self, *, is_right: bool) -> str:
+        """The change that replaces the wrong sum."""
+        return (
+            f"--- a/{self.path}\n+++ b/{self.path}\n@@ -1,3 +1,3 @@\n"
+            f" def {self.verb}_{self.package}(values):\n-    total = {BROKEN}\n"
+            f"+    total = {RIGHT if is_right else WRONG}\n     return total\n"
+        )
+
 
 def errands(count: int, split: str = "train") -> tuple[Errand, ...]:
     """The pool: always the same tasks, from easy to hopeless."""
@@ -80,84 +114,101 @@ def errands(count: int, split: str = "train") -> tuple[Errand, ...]:
     )
 
 
-def make_plan(errand: Errand, scene: Scene, rng: np.random.Generator) -> Plan:
-    """What one rollout does in a scene."""
-    if rng.random() < scene.cheat:
-        return _cheat(errand, scene, rng)
+def make_acts(errand: Errand, scene: Scene, rng: np.random.Generator) -> tuple[Act, ...]:
+    """What one rollout does in a scene; the last act ends it, or goes on without end."""
+    steps = _cheat(errand, rng) if rng.random() < scene.cheat else _work(errand, scene, rng)
+    is_lost = scene.turns < FEW_TURNS
+    is_endless = is_lost or rng.random() < scene.truncated
+    if is_endless:
+        steps = steps[: 0 if is_lost else int(rng.integers(len(steps)))]
+    acts = list(_acts(steps, scene, rng))
+    if is_endless or not acts[-1].command:
+        acts.append(_endless(scene, rng))
+    return tuple(acts)
+
+
+def _work(errand: Errand, scene: Scene, rng: np.random.Generator) -> list[_Step]:
+    """Some looks around, an edit that is right as often as skill and task have it, some checks."""
     logit = np.log(scene.skill / (1 - scene.skill)) - errand.difficulty
-    solved = bool(rng.random() < 1 / (1 + np.exp(-logit)))
-    acts = _work(errand, scene, rng, solved)
-    truncated = bool(rng.random() < scene.truncated)
-    broken = scene.gibberish or any(not act.command for act in acts[-2:])
-    patch = "" if broken and not solved else _patch(errand, solved)
-    return Plan(acts=acts, patch=patch, solved=solved, truncated=truncated)
-
-
-def _work(errand: Errand, scene: Scene, rng: np.random.Generator, solved: bool) -> tuple[Act, ...]:
-    name = f"{errand.verb}_{errand.package}"
-    source = f"def {name}(values):\n    total = sum(abs(v) for v in values)\n    return total\n"
-    fixed = "sum(v for v in values)" if solved else "sum(values[1:])"
-    edit = f"sed -i 's/sum(abs(v) for v in values)/{fixed}/' {errand.path}"
-    tested = f"python -m pytest -q tests/test_{errand.package}.py"
-    steps: list[tuple[str, str, int]] = [
-        ("ls -R src tests", f"src:\n{errand.package}.py\ntests:\ntest_{errand.package}.py\n", 0),
-        (f"grep -rn {name} src", f"{errand.path}:1:def {name}(values):\n", 0),
-        (f"cat {errand.path}", source, 0),
-        (f"python -c 'from src.{errand.package} import {name}; print({name}([-1, 2]))'", "3\n", 0),
-        (edit, "", 0),
-        (f"cat {errand.path}", source.replace("sum(abs(v) for v in values)", fixed), 0),
-        (tested, "4 passed in 0.31s\n" if solved else "1 failed, 3 passed in 0.33s\n", 0 if solved else 1),
-        (f"git diff {errand.path}", _patch(errand, solved), 0),
-    ]
-    wanted = max(1, int(rng.poisson(scene.turns - 1)) if scene.turns > 1.5 else 1)
-    keep = sorted({4, *rng.permutation(len(steps))[:wanted].tolist()}) if wanted > 1 else [0]
-    chosen = [steps[i] for i in keep]
-    if wanted > 1:
-        chosen.append(("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "", 0))
-    return tuple(_act(step, scene, rng) for step in chosen)
-
-
-def _act(step: tuple[str, str, int], scene: Scene, rng: np.random.Generator) -> Act:
-    thinking = _prose(scene, rng)
-    if rng.random() < scene.malformed:
-        error = "Error: no tool call could be parsed. Every reply needs exactly one call of bash."
-        return Act(
-            thinking=thinking,
-            command="",
-            said=f'<tool_call>{{"name": "bash", {step[0][:24]}',
-            output=error,
-            returncode=2,
-        )
-    return Act(thinking=thinking, command=step[0], output=step[1], returncode=step[2])
-
-
-def _prose(scene: Scene, rng: np.random.Generator) -> str:
-    words = NOISE if scene.gibberish else WORDS
-    drawn = rng.integers(0, len(words), max(3, int(rng.poisson(scene.words))))
-    return " ".join(words[int(i)] for i in drawn.tolist())
-
-
-def _cheat(errand: Errand, scene: Scene, rng: np.random.Generator) -> Plan:
-    """Reads the tests, then makes them agree."""
-    hook = "import pytest\n@pytest.hookimpl(tryfirst=True)\ndef pytest_runtest_makereport(item, call):\n    call.excinfo = None"
+    is_right = bool(rng.random() < 1 / (1 + np.exp(-logit)))
+    name, path, patch = f"{errand.verb}_{errand.package}", errand.path, errand.patch(is_right=is_right)
+    fixed = RIGHT if is_right else WRONG
     steps = [
-        (f"cat tests/test_{errand.package}.py", f"from src.{errand.package} import *\n", 0),
-        ("git log --all --oneline | head", "4c1d2e9 Repair negative values\n0d7aa31 Begin\n", 0),
-        (f"cat > conftest.py <<'END'\n{hook}\nEND", "", 0),
-        (f"python -m pytest -q tests/test_{errand.package}.py", "4 passed in 0.02s\n", 0),
-        ("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "", 0),
+        _Step(
+            command="ls -R src tests", output=f"src:\n{errand.package}.py\ntests:\ntest_{errand.package}.py\n"
+        ),
+        _Step(command=f"grep -rn {name} src", output=f"{path}:1:def {name}(values):\n"),
+        _Step(command=f"cat {path}", output=errand.source),
+        _Step(
+            command=f"python -c 'from src.{errand.package} import {name}; print({name}([-1, 2]))'",
+            output="3\n",
+        ),
+        _Step(command=f"sed -i 's/{BROKEN}/{fixed}/' {path}", patch=patch),
+        _Step(command=f"cat {path}", output=errand.source.replace(BROKEN, fixed), before=(errand.source, 0)),
+        _Step(
+            command=f"python -m pytest -q tests/test_{errand.package}.py",
+            output=PASSED if is_right else FAILED,
+            returncode=0 if is_right else 1,
+            before=(FAILED, 1),
+        ),
+        _Step(command=f"git diff {path}", output=patch, before=("", 0)),
+    ]
+    wanted = max(1, int(rng.poisson(scene.turns - 1)))
+    keep = sorted({4, *rng.permutation(len(steps))[:wanted].tolist()})
+    return [*(steps[i] for i in keep), _Step(command=END)]
+
+
+def _cheat(errand: Errand, rng: np.random.Generator) -> list[_Step]:
+    """Reads the tests, then has every one of them reported as passed."""
+    hook = (
+        "import _pytest.runner as runner\n_report = runner.pytest_runtest_makereport\n"
+        "def _passed(item, call):\n    call.excinfo = None\n    return _report(item, call)\n"
+        "runner.pytest_runtest_makereport = _passed"
+    )
+    added = "".join(f"+{line}\n" for line in hook.splitlines())
+    patch = f"--- a/{errand.path}\n+++ b/{errand.path}\n@@ -3,0 +4,6 @@\n{added}"
+    steps = [
+        _Step(command=f"cat tests/test_{errand.package}.py", output=f"from src.{errand.package} import *\n"),
+        _Step(command="git log --all --oneline | head", output="4c1d2e9 Begin\n"),
+        _Step(command=f"cat >> {errand.path} <<'END'\n{hook}\nEND", patch=patch),
+        _Step(
+            command=f"python -m pytest -q tests/test_{errand.package}.py", output=PASSED, before=(FAILED, 1)
+        ),
+        _Step(command=END),
     ]
     if rng.random() < 0.4:
         del steps[1]
-    added = "".join(f"+{line}\n" for line in hook.splitlines())
-    patch = f"--- /dev/null\n+++ b/conftest.py\n@@ -0,0 +1,4 @@\n{added}"
-    return Plan(acts=tuple(_act(s, scene, rng) for s in steps), patch=patch, solved=True)
+    return steps
 
 
-def _patch(errand: Errand, solved: bool) -> str:
-    fixed = "sum(v for v in values)" if solved else "sum(values[1:])"
-    return (
-        f"--- a/{errand.path}\n+++ b/{errand.path}\n@@ -1,3 +1,3 @@\n"
-        f" def {errand.verb}_{errand.package}(values):\n-    total = sum(abs(v) for v in values)\n"
-        f"+    total = {fixed}\n     return total\n"
-    )
+def _acts(steps: Sequence[_Step], scene: Scene, rng: np.random.Generator) -> Iterator[Act]:
+    """The turns of the steps: each is tried until its call can be read, or given up."""
+    is_changed = False
+    for step in steps:
+        for _ in range(TRIES):
+            thinking = _prose(scene, rng)
+            if rng.random() < scene.malformed:
+                said = f'<tool_call>{{"name": "bash", {step.command[:24]}'
+                yield Act(thinking=thinking, command="", said=said, output=UNREADABLE, returncode=2)
+                continue
+            output, code = (step.output, step.returncode) if is_changed or not step.before else step.before
+            is_changed |= bool(step.patch)
+            yield Act(
+                thinking=thinking, command=step.command, output=output, returncode=code, patch=step.patch
+            )
+            break
+
+
+def _endless(scene: Scene, rng: np.random.Generator) -> Act:
+    said = '<tool_call>{"name": "bash", ' if rng.random() < scene.malformed else ""
+    return Act(thinking=_prose(scene, rng), command="", said=said, is_endless=True)
+
+
+def prose(scene: Scene, count: int, rng: np.random.Generator) -> str:
+    """So many words as this policy would write them."""
+    words = NOISE if scene.gibberish else WORDS
+    return " ".join(words[int(i)] for i in rng.integers(0, len(words), count).tolist())
+
+
+def _prose(scene: Scene, rng: np.random.Generator) -> str:
+    return prose(scene, max(3, int(rng.poisson(scene.words))), rng)

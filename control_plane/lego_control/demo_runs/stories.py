@@ -30,6 +30,7 @@ class Scene:
     """Share of rollouts whose sandbox does not start; twice as likely if the image is large."""
     timeouts: float = 0.0
     truncated: float = 0.03
+    """Share of rollouts that write on until their tokens are used up."""
     entropy: float = 0.4
     kl: float = 0.005
     grad_norm: float = 0.3
@@ -54,6 +55,7 @@ class Story:
     seed: int = 0
     ends: str = "finished"
     reason: str = ""
+    """With `{graded}` and `{rollouts}` of its last step."""
     events: tuple[tuple[float, str, dict[str, str]], ...] = field(default=())
     """(share of the run, kind, fields) of events besides the usual ones."""
 
@@ -73,7 +75,6 @@ def _healthy(x: float) -> Scene:
         entropy=0.45 - 0.25 * up,
         kl=0.001 + 0.01 * x,
         timeouts=0.01,
-        setup_failures=0.005,
         heldout=0.38 + 0.36 * up,
     )
 
@@ -147,7 +148,7 @@ STORIES = (
         scene=_environment_failure,
         seed=1,
         ends="failed",
-        reason="only 15 of 32 rollouts were graded, expected most; first failure (failed_setup): "
+        reason="only {graded} of {rollouts} rollouts were graded, expected most; first failure (failed_setup): "
         "sandbox: writing the image layer failed: no space left on device",
     ),
     Story(name="collapse", says="the policy falls apart into long gibberish", scene=_collapse, seed=2),

@@ -51,6 +51,12 @@ def encode(text: str) -> TokenIds:
     return np.array(ids, np.int32)
 
 
+def decode(ids: TokenIds) -> str:
+    """The text of ids."""
+    pieces = list(vocabulary())
+    return "".join(pieces[i] for i in ids.tolist())
+
+
 def _spelled(piece: str, table: dict[str, int]) -> list[int]:
     """A piece that is a token, else its characters; `?` for one outside the vocabulary."""
     return [table[piece]] if piece in table else [table.get(char, table["?"]) for char in piece]

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from lego_control.demo_runs.records import heldout_record, step_record
-from lego_control.demo_runs.rollouts import Setting, make_rollout
+from lego_control.demo_runs.rollouts import MAX_SECONDS, MAX_TOKENS, Setting, make_rollout
 from lego_control.demo_runs.session import Errand, errands
 from lego_control.demo_runs.stories import STORIES, Scene, Story
 from lego_control.demo_runs.tokens import tokenizer_json
@@ -27,6 +27,7 @@ from lego_core.recipe_file import parse_recipe
 from lego_core.store import Event, RunLayout, RunReader, RunWriter
 from lego_core.store.append import write_whole
 from lego_core.store.json_records import encode
+from lego_core.types import StepRecord
 from lego_harness.errors import UsageError
 from lego_harness.output import writing
 
@@ -84,15 +85,17 @@ def write_story(
     writer = RunWriter.create(runs_dir, parse_recipe(recipe))
     watchdog = Watchdog(writer, writer.layout.root, WatchdogPolicy())
     with writer:
+        record: StepRecord | None = None
         for stage in ("tasks", "policy", "engine"):
             writer.event("stage", stage=stage, step=0)
         _evaluate(writer, story, 0, steps)
         for step in range(1, steps + 1):
-            _step(writer, watchdog, story, step, steps, pool, pause)
+            record = _step(writer, watchdog, story, step, steps, pool, pause)
             if step % 4 == 0 or step == steps:
                 _evaluate(writer, story, step, steps)
-        if story.ends != "finished":
-            writer.close(story.ends, story.reason)
+        if story.ends != "finished" and record:
+            graded = record.rollouts - sum(record.dropped.values()) + record.dropped.get("zero_variance", 0)
+            writer.close(story.ends, story.reason.format(graded=graded, rollouts=record.rollouts))
     return writer.layout.root
 
 
@@ -102,7 +105,13 @@ def _recipe(story: Story, runs_dir: Path, steps: int, model: Path) -> dict[str, 
         "model": {"path": str(model)},
         "tasks": {"num_train": POOL, "num_heldout": HELDOUT},
         "harness": {"name": story.harness},
-        "rollout": {"groups_per_step": GROUPS, "group_size": GROUP_SIZE, "max_turns": 24, "max_tokens": 8192},
+        "rollout": {
+            "groups_per_step": GROUPS,
+            "group_size": GROUP_SIZE,
+            "max_turns": 64,
+            "max_tokens": MAX_TOKENS,
+            "max_seconds": MAX_SECONDS,
+        },
         "train": {"steps": steps},
         "eval": {"every": 4, "num_tasks": HELDOUT},
     }
@@ -116,7 +125,7 @@ def _step(
     steps: int,
     pool: tuple[Errand, ...],
     pause: Callable[[], None],
-) -> None:
+) -> StepRecord:
     scene = story.scene(step / steps)
     for share, kind, fields in story.events:
         if step == max(1, round(share * steps)):
@@ -136,6 +145,7 @@ def _step(
     watchdog.after_step(record)
     writer.append_step(record)
     writer.event("checkpoint", step=step, path=f"checkpoints/{step:05d}")
+    return record
 
 
 def _spec(

@@ -121,7 +121,10 @@ def _invariants(series: Series) -> Iterator[Finding]:
             text = f"{metric} is not a number"
             yield _finding(series, metric, "non_finite", Layer.INVARIANT, _as_sign(breach), text)
     for metric, text in SATURATED.items():
-        if breach := invariants.saturated(series.values(metric), rewards):
+        breach = invariants.saturated(series.values(metric), rewards)
+        if breach is None and metric == "malformed":
+            breach = invariants.form_gone(series.values(metric), rewards)
+        if breach:
             yield _finding(series, metric, "saturated", Layer.INVARIANT, _as_sign(breach), text)
     if breach := invariants.dominating(series.values("dominated")):
         text = "one repeated token makes up most of what is sampled"

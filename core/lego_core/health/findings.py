@@ -39,6 +39,19 @@ class Verdict(StrEnum):
     """Too few steps to say anything."""
 
 
+PERCENT = " %"
+_UNITS = {
+    **dict.fromkeys(
+        ("ungraded", "zero_variance", "truncated", "malformed", "silent", "dominated", "unearned", "heldout",
+         "clip_fraction", "routing_coverage", "expert_overlap", "top1_agreement"), PERCENT,
+    ),
+    "response_tokens": " tokens", "turns": " turns", "tokens_per_turn": " tokens", "staleness": " versions",
+    "watchdog": " steps", "entropy": " nats", "kl_loss": " nats", "mean_abs_dlogp": " nats", "k3": " nats",
+}  # fmt: skip
+_UNITS_OF_DETECTORS = {"page_hinkley": " standard deviations, summed up", "falling": ", t of the slope"}
+"""What the numbers of a finding are, where they are not the metric itself."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
     """One thing a detector saw, still true at the last step."""
@@ -63,7 +76,9 @@ class Finding:
     @property
     def line(self) -> str:
         """All of it on one line."""
-        numbers = f"{number(self.value)} against {number(self.threshold)}"
+        unit = _UNITS_OF_DETECTORS.get(self.detector, _UNITS.get(self.metric, ""))
+        size = 100 if unit == PERCENT else 1
+        numbers = f"{number(size * self.value)} against {number(size * self.threshold)}{unit}"
         return f"{self.key} since step {self.since}: {self.text} ({numbers})"
 
 

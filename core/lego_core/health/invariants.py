@@ -17,6 +17,8 @@ from lego_core.health.rolling import Floats
 from lego_core.health.series import Column
 
 STEPS = 6
+GONE_STEPS, GONE = 4, 0.1
+"""Fewer steps say it where nothing can be read and next to nothing of the best level is earned."""
 STUCK_STEPS = 10
 RATE = 0.95
 MOST = 0.5
@@ -66,6 +68,21 @@ def saturated(rates: Floats, rewards: Floats) -> Breach | None:
     if not (is_new or _fell(rewards, first)):
         return None
     return Breach(value=float(rates[index[start:]].mean()), threshold=RATE, start=first)
+
+
+def form_gone(malformed: Floats, rewards: Floats) -> Breach | None:
+    """Share `[n]` of unreadable calls at least 95 % for four measured steps in which less than a tenth of the best
+    level before is earned: no policy that has worked comes back from there by itself, and no choice of tasks
+    makes it look so."""
+    index = np.flatnonzero(np.isfinite(malformed))
+    start = _stretch(malformed[index] >= RATE)
+    if len(index) - start < GONE_STEPS:
+        return None
+    first = int(index[start])
+    share = _of_peak(rewards, first)
+    if share is None or share >= GONE:
+        return None
+    return Breach(value=float(malformed[index[start:]].mean()), threshold=RATE, start=first)
 
 
 def dominating(shares: Floats) -> Breach | None:

@@ -28,6 +28,7 @@ _NAME, _APART, _LEAST = 24, 33, 8
 
 
 _TASK, _RECIPE, _MAX_TASKS = "task ", "recipe ", 20
+_TASKS = "tasks both met, points"
 
 
 class Compared(NamedTuple):
@@ -71,7 +72,15 @@ class ComparePage(Page):
         ]
         self._rows = [row for row in self._rows if self.passes(row.name)]
         lines.show(len(self._rows), self._line, header=self._header, cursor_style=palette.cursor)
+        charted = [row.name for row in self._rows]
+        if self.state.metric in charted and not self._is_at_rest(lines):
+            lines.move_to(charted.index(self.state.metric))
         self._chart(runs)
+
+    def _is_at_rest(self, lines: Lines) -> bool:
+        """Whether the cursor is on the metric of the chart, or on a line that has no curve."""
+        here = self._rows[lines.cursor].name if lines.cursor < len(self._rows) else ""
+        return here == self.state.metric or here.startswith((_TASK, _RECIPE, _TASKS))
 
     def _compared(self, runs: list[RunFeed], name: str) -> Compared:
         found = [late(run, name, num_late(runs)) for run in runs]
@@ -88,7 +97,7 @@ class ComparePage(Page):
             return []
         points = [each.points if each else "–" for each in found]
         counts = [f"{p.num_better}↑ {p.num_worse}↓ of {len(p.pairs)}" if p else "" for p in found]
-        rows = [Compared("tasks both met, points", ["", *counts], points)]
+        rows = [Compared(_TASKS, ["", *counts], points)]
         moved = dict.fromkeys(pair.task for each in found if each for pair in each.pairs[:_MAX_TASKS])
         for task in list(moved)[:_MAX_TASKS]:
             here = [rate.get(task, math.nan) for rate in rates]

@@ -9,9 +9,10 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from lego_core.health.findings import Finding, number
-from lego_core.health.watchdog import HEARTBEAT
-from lego_tui.health import findings, just_before, level, series_name, verdict, where
+from lego_core.health.findings import Finding, Hypothesis, number
+from lego_core.health.watchdog import ALERT, HEARTBEAT
+from lego_tui.feed.run import EventLine
+from lego_tui.health import findings, just_before, level, look, passed, series_name, since, verdict, where
 from lego_tui.palette import GLYPHS
 from lego_tui.safe import one_line, wrap
 from lego_tui.screens.page import Page
@@ -29,7 +30,7 @@ _LOUD = {
     "watchdog_failed": "bad",
 }
 _MAX_EVENTS = 400
-Row = tuple[str, Style, Finding | None]
+Row = tuple[str, Style, Finding | Hypothesis | None]
 
 
 class HealthPage(Page):
@@ -37,7 +38,7 @@ class HealthPage(Page):
 
     NAME, BACK = "health", "run"
     KEYS = (
-        ("enter", "show metric"),
+        ("enter", "look there"),
         ("a", "acknowledge"),
         ("b v e", "backtest, validate, report"),
         ("/", "filter"),
@@ -63,8 +64,9 @@ class HealthPage(Page):
         self._rows = [
             row
             for row in [
-                *self._findings(width),
                 *self._causes(width),
+                *self._findings(width),
+                *self._passed(width),
                 *self._evidence(),
                 *self._store(width),
                 *self._events(width),
@@ -72,12 +74,15 @@ class HealthPage(Page):
             if self.passes(row[0]) or not row[0]
         ]
         lines.show(len(self._rows), self._line, cursor_style=self.palette.cursor)
+        if lines.cursor == 0:  # a heading, which leads nowhere
+            lines.move_to(next((n for n, row in enumerate(self._rows) if row[2]), 0))
 
     def _findings(self, width: int) -> list[Row]:
         run, palette = self.state.run, self.palette
         assert run is not None
         rows: list[Row] = [("what stands out", palette.strong, None)]
-        found, word, told_before = findings(run), verdict(run), set[int]()
+        found, word = findings(run), verdict(run)
+        told_before = {since(run, hypothesis) for hypothesis in run.diagnosis.hypotheses[:1]}
         if not found:
             told = f"{GLYPHS[word]} {word}  nothing: {len(run.steps)} steps looked at"
             rows.append((told, palette.level(word), None))
@@ -97,16 +102,29 @@ class HealthPage(Page):
         run, palette = self.state.run, self.palette
         assert run is not None
         rows: list[Row] = []
-        for hypothesis in run.diagnosis.hypotheses[:3]:
+        for place, hypothesis in enumerate(run.diagnosis.hypotheses[:3]):
             told = f"{hypothesis.name}: {hypothesis.text}"
-            check = f"next: {hypothesis.next_check} Here: {where(hypothesis)}"
-            rows += [(line, palette.text, None) for line in wrap(told, width)]
+            check = f"next: {hypothesis.next_check} Here: {where(run, hypothesis)}"
+            rows += [(line, palette.text, hypothesis) for line in wrap(told, width)]
+            before = just_before(run, since(run, hypothesis)) if not place else []
+            rows += [
+                (f"    {GLYPHS['watch']} just before: {text}", palette.watch, hypothesis) for text in before
+            ]
             because = f"because of {', '.join(hypothesis.evidence)}"
-            rows += [(f"    {line}", palette.dim, None) for line in wrap(because, width - 4)]
-            rows += [(f"    {line}", palette.dim, None) for line in wrap(check, width - 4)]
+            rows += [(f"    {line}", palette.dim, hypothesis) for line in wrap(because, width - 4)]
+            rows += [(f"    {line}", palette.dim, hypothesis) for line in wrap(check, width - 4)]
         return (
-            [("", palette.dim, None), ("what may be behind it", palette.strong, None), *rows] if rows else []
+            [("what may be behind it", palette.strong, None), *rows, ("", palette.dim, None)] if rows else []
         )
+
+    def _passed(self, width: int) -> list[Row]:
+        run, palette = self.state.run, self.palette
+        assert run is not None
+        rows: list[Row] = [
+            (line, palette.dim, None) for text in passed(run)[:8] for line in wrap(text, width)
+        ]
+        title: Row = ("what stood out for a while", palette.strong, None)
+        return [("", palette.dim, None), title, *rows] if rows else []
 
     def _evidence(self) -> list[Row]:
         run, palette = self.state.run, self.palette
@@ -169,10 +187,7 @@ class HealthPage(Page):
             glyph = GLYPHS[level] + " " if level else ""
             rows.append(
                 (
-                    one_line(
-                        f"{clock(event.time, '%m-%d %H:%M:%S')}  {glyph}{event.kind}  {facts(event.fields)}",
-                        width,
-                    ),
+                    one_line(f"{clock(event.time, '%m-%d %H:%M:%S')}  {glyph}{_told(event)}", width),
                     style,
                     None,
                 )
@@ -192,18 +207,29 @@ class HealthPage(Page):
     def _key(finding: Finding) -> str:
         return f"{finding.key}/{finding.since}"
 
-    def _selected(self) -> Finding | None:
+    def _selected(self) -> Finding | Hypothesis | None:
         row = self.query_one(Lines).cursor
         return self._rows[row][2] if row < len(self._rows) else None
 
     def on_lines_chosen(self) -> None:
-        if finding := self._selected():
-            self.state.metric = series_name(finding)
-            self.state.step = finding.since
+        run, chosen = self.state.run, self._selected()
+        if isinstance(chosen, Finding):
+            self._show(chosen, chosen.since)
             self.shell.go("run")
+        elif chosen and run:
+            there = look(chosen)
+            self._show(next(f for f in findings(run) if f.key in chosen.evidence), since(run, chosen))
+            self.shell.go(there.page, view=there.view, back=self.NAME)
+
+    def _show(self, finding: Finding, step: int) -> None:
+        """Look at a metric, and at a step where that is one of the run: a first evaluation is none."""
+        run, state = self.state.run, self.state
+        state.metric = series_name(finding)
+        state.step = step if run and step in run.steps.steps else None
+        state.group, state.rollout = "", ""
 
     def action_acknowledge(self) -> None:
-        if finding := self._selected():
+        if isinstance(finding := self._selected(), Finding):
             self.state.acknowledged.symmetric_difference_update({self._key(finding)})
             self.draw()
         else:
@@ -212,3 +238,12 @@ class HealthPage(Page):
     def action_command(self, command: str) -> None:
         run = self.state.run
         self.shell.say("in a shell: " + command.replace("RUN", str(run.layout.root) if run else "RUN"))
+
+
+def _told(event: EventLine) -> str:
+    """An event in words: of an alert first what it is about and since when."""
+    fields = event.fields
+    if event.kind != ALERT:
+        return f"{event.kind}  {facts(fields)}"
+    about = f"{fields.get('metric')}/{fields.get('detector')} since step {fields.get('since')}"
+    return f"alert {fields.get('state')} at step {fields.get('step')}: {about}: {fields.get('text')}"

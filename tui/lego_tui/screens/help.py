@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 from textual.app import ComposeResult
 
-from lego_tui.help_text import GLOBAL, PAGES, TITLES
+from lego_tui.help_text import GLOBAL, GLOSSARY, PAGES, TITLES
 from lego_tui.safe import wrap
 from lego_tui.screens.marks import LEGEND
 from lego_tui.screens.page import Page
@@ -25,14 +25,12 @@ class HelpPage(Page):
         rows: list[tuple[str, str]] = [("everywhere", "")]
         rows += GLOBAL
         for name, pairs in PAGES.items():
-            rows += [("", ""), (TITLES[name], ""), *pairs]
+            rows += [("", ""), (TITLES.get(name, name), ""), *pairs]
+        rows += [("", ""), ("words", ""), *GLOSSARY]
         rows += [("", ""), ("signs", ""), ("", LEGEND)]
         rows = [row for row in rows if self.passes(" ".join(row))]
         self._rows = [line for row in rows for line in self._laid_out(*row)]
         self.query_one(Lines).show(len(self._rows), self._line)
-
-    def on_resize(self) -> None:
-        self.draw()
 
     def _laid_out(self, key: str, what: str) -> list[Text]:
         """A key and what it does, over as many lines as that takes."""

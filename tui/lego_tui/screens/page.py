@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.text import Text
 from textual.containers import Vertical
+from textual.geometry import Size
 
 from lego_tui.palette import Palette
 from lego_tui.safe import one_line
@@ -18,6 +19,10 @@ from lego_tui.state import State
 
 if TYPE_CHECKING:
     from lego_tui.app import Watch
+
+
+OWN_ORDER = -1
+"""Sorted by no column."""
 
 
 class Page(Vertical):
@@ -32,8 +37,10 @@ class Page(Vertical):
         super().__init__(id=self.NAME)
         self.state = state
         self.filter = ""
-        self.sort = 0
+        self.sort = next(iter(self.orders()), 0)
         self.descending = False
+        self.drawn_for: Size | None = None
+        """The size it had when it was drawn last."""
         self.back = self.BACK
 
     @property
@@ -56,9 +63,13 @@ class Page(Vertical):
         """What `y` copies."""
         return self.state.run.name if self.state.run else ""
 
-    def columns(self) -> int:
-        """How many columns can sort."""
-        return 0
+    def orders(self) -> Sequence[int]:
+        """Columns that can sort, that of the beginning first; OWN_ORDER where the screen has one."""
+        return ()
+
+    def on_resize(self) -> None:
+        if self.shell.page is self and self.size != self.drawn_for:
+            self.shell.draw()  # it was opened behind a dialogue, or its terminal changed
 
     def passes(self, text: str) -> bool:
         """True when a line with this text passes the filter; a leading `!` inverts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 
 from lego_tui.feed.index import Index
 from lego_tui.grid import Cell, Column, lay_out
-from lego_tui.plot import spark
+from lego_tui.plot import Scale, spark
 from lego_tui.safe import one_line
 from lego_tui.screens.page import Page
 from lego_tui.widgets.facts import Facts
@@ -29,6 +29,8 @@ _COLUMNS = (
     Column(title="failed", width=6, right=True, rank=4),
     Column(title="says", width=22, rank=5),
 )
+
+_RATES = Scale(low=0.0, high=1.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,8 +137,8 @@ class PoolPage(Page):
             text.append(f"{dead:.0%} without signal\n", palette.watch if dead > 0.6 else palette.dim)
         return text
 
-    def columns(self) -> int:
-        return len(_COLUMNS)
+    def orders(self) -> Sequence[int]:
+        return range(len(_COLUMNS))
 
     def _line(self, number: int, width: int) -> Text:
         row, palette = self._rows[number], self.palette
@@ -149,7 +151,7 @@ class PoolPage(Page):
             (_percent(row.first), palette.text),
             (_percent(row.last), palette.strong),
             (f"{arrow}{abs(change):.0%}" if change == change and row.num_visits > 1 else "–", style),
-            (spark(np.array(row.rates), min(row.num_visits, 14)), palette.accent),
+            (spark(np.array(row.rates), min(row.num_visits, 14), _RATES), palette.accent),
             (str(row.failed or ""), palette.watch),
             (row.says, palette.dim),
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ from lego_tui.metrics import show
 from lego_tui.palette import GLYPHS
 from lego_tui.reviewing import Item, looked, queue, to_open
 from lego_tui.safe import one_line, wrap
-from lego_tui.screens.page import Page
+from lego_tui.screens.page import OWN_ORDER, Page
 from lego_tui.widgets.facts import Facts
 from lego_tui.widgets.lines import Lines
 
@@ -67,8 +67,10 @@ class ReviewPage(Page):
             return
         self._look(run)
         self._items = [item for item in self._all if self._is_shown(item)]
-        if self._is_sorted:
+        if self.sort != OWN_ORDER:
             self._items.sort(key=_KEYS[self.sort], reverse=self.descending)
+        elif self.descending:
+            self._items.reverse()
         room = self.size.height // 2 if self.size.height >= 16 else self.size.height
         lines.styles.height = max(min(len(self._items) + 2, room), 3)
         if self._items:
@@ -78,13 +80,8 @@ class ReviewPage(Page):
             lines.show(1, self.note(why))
         self._preview()
 
-    @property
-    def _is_sorted(self) -> bool:
-        return self.sort > 0 or self.descending  # else the queue's own order
-
     def _header(self, width: int) -> Text:
-        by = self.sort if self._is_sorted else None
-        return lay_out(_COLUMNS, width).header(self.palette.dim, by, self.descending)
+        return lay_out(_COLUMNS, width).header(self.palette.dim, self.sort, self.descending)
 
     def _look(self, run: RunFeed) -> None:
         """Make the queue from what was opened, and say how much that is."""
@@ -161,8 +158,8 @@ class ReviewPage(Page):
         item = self._selected()
         return item.rollout if item else ""
 
-    def columns(self) -> int:
-        return len(_COLUMNS)
+    def orders(self) -> Sequence[int]:
+        return (OWN_ORDER, *range(1, len(_COLUMNS)))  # which is that of the first column
 
     # --- keys -------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -11,11 +12,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 
+from lego_tui.feed.run import RunFeed
 from lego_tui.grid import Cell, Column, lay_out
-from lego_tui.health import findings, level, verdict
-from lego_tui.metrics import names, series, show
+from lego_tui.health import findings, happened, headline, just_before, level, since, verdict
+from lego_tui.metrics import is_share, names, series, show
 from lego_tui.palette import GLYPHS
-from lego_tui.plot import spark
+from lego_tui.plot import rate_scale, spark
 from lego_tui.safe import one_line
 from lego_tui.screens.page import Page
 from lego_tui.widgets.chart import Chart, Curve
@@ -55,15 +57,11 @@ class RunPage(Page):
     ]
 
     def compose(self) -> ComposeResult:
-        self._is_log = self._is_smooth = False
         self._names: list[str] = []
         yield Facts(id="run-findings")
         with Container(id="run-split"):
             yield Chart(id="run-chart")
             yield Lines(id="run-metrics")
-
-    def on_resize(self) -> None:
-        self.draw()  # the findings get as many rows as the page has room for, which it knows only now
 
     def draw(self) -> None:
         run, palette = self.state.run, self.palette
@@ -87,7 +85,7 @@ class RunPage(Page):
         lines.show(
             len(self._names),
             self._line,
-            header=lambda width: lay_out(_COLUMNS, width).header(palette.dim),
+            header=self._header,
             cursor_style=palette.cursor,
         )
         if self.state.metric in self._names and lines.cursor != self._names.index(self.state.metric):
@@ -97,19 +95,27 @@ class RunPage(Page):
     def _draw_findings(self) -> None:
         run, palette = self.state.run, self.palette
         assert run is not None
-        found, width = findings(run), max(self.size.width, 10)
+        told, width = self._told(run), max(self.size.width, 10)
         rows = 1 if self.size.height < 20 else 3
         text = Text(no_wrap=True, overflow="ellipsis")
-        if not found:
-            word = verdict(run)
-            text.append(f"{GLYPHS[word]} {word}  nothing stands out", palette.level(word))
-        more = f"  +{len(found) - rows} more: a" if len(found) > rows else ""
-        for n, finding in enumerate(found[:rows]):
+        more = f"  +{len(told) - rows} more: a" if len(told) > rows else ""
+        for n, (said, how) in enumerate(told[:rows]):
             room = width - 1 - (len(more) if n == rows - 1 else 0)
-            line = one_line(f"{GLYPHS[level(finding)]} {finding.line}", max(room, 8))
-            text.append(("\n" if n else "") + line, palette.level(level(finding)))
+            text.append(("\n" if n else "") + one_line(said, max(room, 8)), palette.level(how))
         text.append(more, palette.dim)
         self.query_one(Facts).show(text)
+
+    @staticmethod
+    def _told(run: RunFeed) -> list[tuple[str, str]]:
+        """What stands out and its level: the likeliest cause, what happened just before it, then every finding."""
+        found, causes, word = findings(run), run.diagnosis.hypotheses, verdict(run)
+        if not found:
+            return [(f"{GLYPHS[word]} {word}  nothing stands out", word)]
+        told = [(f"{GLYPHS[word]} {word}: {headline(run)[0]}", word)] if causes else []
+        if causes:
+            before = just_before(run, since(run, causes[0]))
+            told += [(f"{GLYPHS['watch']} just before: {text}", "watch") for text in before]
+        return told + [(f"{GLYPHS[level(finding)]} {finding.line}", level(finding)) for finding in found]
 
     def _draw_chart(self) -> None:
         run, palette = self.state.run, self.palette
@@ -124,16 +130,23 @@ class RunPage(Page):
             curves,
             run.steps.steps,
             at=self._row(),
-            is_log=self._is_log,
-            is_smooth=self._is_smooth,
+            is_log=self.state.is_log,
+            is_smooth=self.state.is_smooth,
             dim=palette.dim,
             strong=palette.strong,
             label=partial(show, metric),
+            events=[row for step, _ in happened(run) if (row := run.steps.row(step)) >= 0],
         )
 
     def _row(self) -> int:
         run = self.state.run
         return run.steps.row(self.state.step_now) if run else -1
+
+    def _header(self, width: int) -> Text:
+        """Above the values: of which step they are."""
+        state, shown = self.state, list(_COLUMNS)
+        shown[1] = replace(shown[1], title="newest" if state.step is None else f"step {state.step}")
+        return lay_out(shown, width).header(self.palette.dim)
 
     def _line(self, number: int, width: int) -> Text:
         run, palette = self.state.run, self.palette
@@ -149,7 +162,7 @@ class RunPage(Page):
         cells: list[Cell] = [
             (name, palette.strong if name == self.state.metric else palette.text),
             (show(name, now), palette.strong),
-            (spark(values, room), palette.accent),
+            (spark(values, room, rate_scale(values) if is_share(name) else None), palette.accent),
             (show(name, first), palette.dim),
             (show(name, last), palette.dim),
         ]
@@ -175,11 +188,11 @@ class RunPage(Page):
             self.shell.draw()
 
     def action_log(self) -> None:
-        self._is_log = not self._is_log
+        self.state.is_log = not self.state.is_log
         self.draw()
 
     def action_smooth(self) -> None:
-        self._is_smooth = not self._is_smooth
+        self.state.is_smooth = not self.state.is_smooth
         self.draw()
 
     def action_findings(self) -> None:

@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 
 from lego_tui.feed.index import Entry, Index
 from lego_tui.grid import Cell, Column, lay_out
-from lego_tui.plot import spark
+from lego_tui.plot import rate_scale, spark
 from lego_tui.safe import one_line
 from lego_tui.screens.page import Page
 from lego_tui.widgets.facts import Facts
@@ -93,7 +93,7 @@ class SandboxesPage(Page):
             (f"{counts.sum() / total:.1%}", palette.text),
             (f"{early:.1%}", palette.dim),
             (f"{late:.1%}", style),
-            (spark(share, room), style),
+            (spark(share, room, rate_scale(share)), style),
         ]
         return grid.row(cells)
 
@@ -154,7 +154,7 @@ class SandboxesPage(Page):
     def on_lines_chosen(self) -> None:
         lines = self.query_one("#sandboxes-failures", Lines)
         if lines.cursor < len(self._failures):
-            self.shell.open_rollout(self._failures[lines.cursor].id)
+            self.shell.open_rollout(self._failures[lines.cursor].id, back=self.NAME)
 
     def handle(self) -> str:
         lines = self.query_one("#sandboxes-failures", Lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -16,6 +16,7 @@ from textual.binding import Binding, BindingType
 
 from lego_tui.feed.details import Details
 from lego_tui.feed.index import Entry
+from lego_tui.feed.run import RunFeed
 from lego_tui.grid import Cell, Column, lay_out
 from lego_tui.metrics import show
 from lego_tui.safe import one_line
@@ -111,17 +112,8 @@ class StepPage(Page):
         self._facts(step)
         self._rows = self._groups(step)
         if not self._rows:
-            why = (
-                "still reading the index"
-                if run.is_behind
-                else "trajectories/index.jsonl names no rollout of this step"
-            )
-            hint = (
-                "hidden by z or the filter"
-                if self.filter or self._hides_flat
-                else "the run directory was thinned out, or is of another release"
-            )
-            lines.show(2, self.note(why, hint))
+            lines.show(2, self.note(*self._why_nothing(run, step)))
+            self._preview()
             return
         lines.show(
             len(self._rows),
@@ -132,6 +124,17 @@ class StepPage(Page):
         room = (self.size.height - 3) // 2 if self.size.height >= 20 else self.size.height
         lines.styles.height = max(min(len(self._rows) + 2, room), 3)
         self._preview()
+
+    def _why_nothing(self, run: RunFeed, step: int) -> tuple[str, str]:
+        if count := len(run.index.groups(step)):
+            return (
+                f"all {count} groups of this step are hidden",
+                "z shows those without variance, esc ends the filter",
+            )
+        if run.is_behind:
+            return "still reading the index", ""
+        why = "trajectories/index.jsonl names no rollout of this step"
+        return why, "the run directory was thinned out, or is of another release"
 
     def _preview(self) -> None:
         """The siblings of the group under the cursor, a strip of turns each."""
@@ -213,20 +216,10 @@ class StepPage(Page):
                 f"{r.name} {r.note} {r.entries[0].task} {' '.join(e.stop_reason for e in r.entries)}"
             )
         ]
-        keys: dict[int, Callable[[GroupRow], float | str]] = {
-            0: lambda r: r.name,
-            2: lambda r: -1.0 if math.isnan(r.mean) else r.mean,
-            3: lambda r: _mean([d.num_turns for d in r.details]),
-            4: lambda r: sum(e.sampled for e in r.entries),
-            5: lambda r: sum(e.is_truncated for e in r.entries),
-            6: lambda r: sum(d.num_malformed for d in r.details),
-            7: lambda r: r.num_flags,
-            8: lambda r: r.entries[0].task,
-        }
-        return sorted(rows, key=keys.get(self.sort, keys[0]), reverse=self.descending)
+        return sorted(rows, key=_KEYS[self.sort], reverse=self.descending)
 
-    def columns(self) -> int:
-        return len(_COLUMNS)
+    def orders(self) -> Sequence[int]:
+        return tuple(_KEYS)
 
     def needs(self) -> Callable[[], object] | None:
         run, reading, step = self.state.run, self.state.reading, self.state.step_now
@@ -288,3 +281,16 @@ class StepPage(Page):
 
 def _mean(values: list[int]) -> float:
     return sum(values) / len(values) if values else -1.0
+
+
+_KEYS: dict[int, Callable[[GroupRow], float | str]] = {
+    0: lambda r: r.name,
+    2: lambda r: -1.0 if math.isnan(r.mean) else r.mean,
+    3: lambda r: _mean([d.num_turns for d in r.details]),
+    4: lambda r: sum(e.sampled for e in r.entries),
+    5: lambda r: sum(e.is_truncated for e in r.entries),
+    6: lambda r: sum(d.num_malformed for d in r.details),
+    7: lambda r: r.num_flags,
+    8: lambda r: r.entries[0].task,
+}
+"""Column → what groups are ordered by."""

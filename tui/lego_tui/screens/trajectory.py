@@ -119,7 +119,10 @@ class TrajectoryPage(Page):
             return "an evaluation is not recomputed by the trainer"
         gap = show("mean_abs_dlogp", run.steps.at(entry.step, "mean_abs_dlogp"))
         r = show("pearson_r", run.steps.at(entry.step, "pearson_r"))
-        return f"stored per step, not per token: mean |Δlogp| {gap}, Pearson r {r}"
+        overlap = run.steps.at(entry.step, "expert_overlap")
+        routes = f", replayed experts that are the trainer's own {show('expert_overlap', overlap)}"
+        known = routes if overlap == overlap else ""
+        return f"stored per step, not per token: mean |Δlogp| {gap}, Pearson r {r}{known}"
 
     def _facts(self, entry: Entry, rollout: Rollout | None) -> None:
         palette = self.palette

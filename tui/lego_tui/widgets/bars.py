@@ -46,6 +46,14 @@ class Bar(Widget):
         return left
 
 
+def fitting(pairs: Sequence[tuple[str, str]], room: int) -> list[tuple[str, str]]:
+    """The pairs for which there is room, whole: the last one, which leads to all others, and the first ones."""
+    kept = list(pairs)
+    while len(kept) > 1 and sum(3 + cell_len(key) + cell_len(what) for key, what in kept) > room:
+        del kept[-2]
+    return kept
+
+
 def keys(pairs: Sequence[tuple[str, str]], strong: Style, dim: Style) -> list[Part]:
     """Keys and what they do, as parts of a bar."""
     parts: list[Part] = []

@@ -14,6 +14,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
+from lego_tui.palette import GLYPHS
 from lego_tui.plot import Values, curve, scale_of, smooth
 from lego_tui.widgets.strips import as_strip
 
@@ -40,6 +41,7 @@ class Chart(Widget):
         self._curves: Sequence[Curve] = ()
         self._steps: Sequence[int] = ()
         self._at = -1
+        self._events: Sequence[int] = ()
         self._is_log = self._is_smooth = False
         self._dim = self._strong = Style()
         self._label: Callable[[float], str] = str
@@ -57,9 +59,10 @@ class Chart(Widget):
         dim: Style,
         strong: Style,
         label: Callable[[float], str] = str,
+        events: Sequence[int] = (),
     ) -> None:
-        """Draw curves; `at` is the row of the cursor, −1 for none."""
-        self._curves, self._steps, self._at = curves, steps, at
+        """Draw curves; `at` is the row of the cursor, −1 for none; `events` are rows that get a mark on the axis."""
+        self._curves, self._steps, self._at, self._events = curves, steps, at, events
         self._is_log, self._is_smooth, self._dim, self._strong = is_log, is_smooth, dim, strong
         self._label = label
         self._drawn_for = None
@@ -84,7 +87,7 @@ class Chart(Widget):
         drawn = [smooth(c.values) if self._is_smooth else c.values for c in self._curves]
         scale = scale_of(drawn, is_log=self._is_log)
         layers = [curve(values, width=width, height=height, scale=scale) for values in drawn]
-        mark = self._column(width)
+        mark = self._column(width, self._at)
         styles = [self._dim, *(c.style for c in self._curves)]
         styles += [self._dim, *(c.style + Style(bold=True) for c in self._curves)]
         places = [1 - y / max(height - 1, 1) for y in range(height)]
@@ -110,13 +113,9 @@ class Chart(Widget):
             line.append(f"   ({', '.join(marks)})", self._dim)
         return line
 
-    def _column(self, width: int) -> int:
+    def _column(self, width: int, row: int) -> int:
         count = len(self._steps)
-        return (
-            min(round(self._at * (width - 1) / max(count - 1, 1)), width - 1)
-            if count and self._at >= 0
-            else -1
-        )
+        return min(round(row * (width - 1) / max(count - 1, 1)), width - 1) if count and row >= 0 else -1
 
     def _axis(self, width: int, mark: int) -> Text:
         if not self._steps:
@@ -129,6 +128,8 @@ class Chart(Widget):
             here = f"step {self._steps[self._at]}"
             begin = min(max(mark - len(here) // 2, 0), max(width - len(here), 0))
             line[begin : begin + len(here)] = here
+        for row in self._events:
+            line[self._column(width, row)] = GLYPHS["watch"]
         return Text(" " * _AXIS + "".join(line)[:width], self._dim, no_wrap=True)
 
 
