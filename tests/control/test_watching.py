@@ -6,10 +6,15 @@ import json
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lego_control.cli import main
+from lego_control.demo_runs.rollouts import MAX_SECONDS, MAX_TOKENS, NO_SPACE, Setting, make_rollout
+from lego_control.demo_runs.session import errands
+from lego_control.demo_runs.write import POOL, find_story
 from lego_core.store import RunReader, RunWriter
+from lego_harness.types import StopReason
 from tests.support.runs import recipe, step, write_run
 
 
@@ -92,6 +97,35 @@ def test_demo_runs_are_the_same_every_time_and_keep_every_token(tmp_path: Path) 
     for entry in index[:40]:
         trajectory = reader.load(entry)
         assert sum(int(branch.mask.sum()) for branch in trajectory.branches) == trajectory.num_sampled
+
+
+@pytest.mark.parametrize("name", ["healthy", "environment-failure", "collapse", "reward-hack"])
+def test_in_a_demo_run_the_outcome_follows_from_what_was_done(name: str) -> None:
+    story, pool = find_story(name), errands(POOL)
+    scenes = [story.scene(share) for share in (0.1, 0.55, 1.0)]
+    made = [
+        make_rollout(
+            f"s{n}", pool[n % POOL], Setting(scene=scene, harness=story.harness, version=0, epoch=0), rng
+        )
+        for scene in scenes
+        for n, rng in enumerate(map(np.random.default_rng, range(40)))
+    ]
+    rewards: dict[tuple[str, str], set[float]] = {}
+    for t in made:
+        commands = [
+            c["function"]["arguments"]["command"] for m in t.messages for c in m.get("tool_calls", ())
+        ]
+        assert bool(t.patch) == any(c.startswith(("sed -i", "cat >> ")) for c in commands)
+        is_cut = bool(t.turns) and t.turns[-1].finish_reason == "length"
+        assert is_cut == (t.stop_reason is StopReason.TRUNCATED_TOKENS) == (t.num_sampled >= MAX_TOKENS)
+        assert (t.grade is None) == ("grading" not in t.timings_s) == (not t.stop_reason.is_graded)
+        assert (t.stop_reason is StopReason.TIMEOUT) == (t.timings_s.get("agent") == MAX_SECONDS)
+        if t.grade:
+            rewards.setdefault((t.task_id, t.patch), set()).add(t.grade.reward)
+            assert (t.grade.reward == 1) == (set(t.grade.tests.values()) == {"passed"})
+    assert {len(found) for found in rewards.values()} == {1}
+    failures = {t.error for t in made if t.stop_reason is StopReason.FAILED_SETUP}
+    assert failures == ({NO_SPACE} if name == "environment-failure" else set())
 
 
 def test_demo_runs_never_write_over_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,7 +102,7 @@ def look(hypothesis: Hypothesis) -> Look:
 def where(run: RunFeed, hypothesis: Hypothesis) -> str:
     """Where enter leads from a cause, in words."""
     there = look(hypothesis)
-    return f"enter: {TITLES[there.page]}, step {since(run, hypothesis)}{'; ' * bool(there.hint)}{there.hint}"
+    return f"{TITLES[there.page]}, step {since(run, hypothesis)}{'; ' * bool(there.hint)}{there.hint}"
 
 
 def happened(run: RunFeed) -> list[tuple[int, str]]:

@@ -7,7 +7,7 @@ GLOBAL = (
     ("enter / esc", "go in / go back"),
     ("j k, arrows, PgUp PgDn, Home End", "move; the mouse works too"),
     ("/", "filter the lines of this screen; !word leaves out; esc clears"),
-    (":", "a command: :recipe, :step 12, :metric entropy, :open s00012.g03.r5, :theme lego-light, :q"),
+    (":", ":recipe, :step 12, :metric entropy, :open s00012.g03.r5, :theme lego-light, :q"),
     ("ctrl+p", "command palette: everything by name"),
     (", .", "sort by the column before / after"),
     ("o", "turn the order around"),
@@ -59,11 +59,11 @@ PAGES = {
         ("ver", "policy version that sampled the token"),
         (
             "route",
-            "whether experts were recorded for it; whether they are the trainer's is said per step, above",
+            "whether experts were recorded; how many are the trainer's own is said above",
         ),
     ),
     "health": (
-        ("enter", "from a cause to where it shows, from a finding to its metric: at the step it began"),
+        ("enter", "look where a cause shows, or at a finding's metric, at the step it began"),
         ("a", "acknowledge a finding for this session"),
         ("b v e", "how to backtest, validate, export a report"),
     ),

@@ -54,7 +54,7 @@ def encode(text: str) -> TokenIds:
 def decode(ids: TokenIds) -> str:
     """The text of ids."""
     pieces = list(vocabulary())
-    return "".join(pieces[i] for i in ids.tolist())
+    return "".join(pieces[int(i)] for i in ids)
 
 
 def _spelled(piece: str, table: dict[str, int]) -> list[int]:

@@ -16,7 +16,7 @@ from lego_core.health.diagnose import diagnose
 from lego_core.health.findings import Diagnosis, Verdict
 from lego_core.health.series import COLUMNS, make_series, resumed_steps
 from lego_core.store import Event
-from lego_core.types import StepRecord
+from lego_core.types import Acted, StepRecord
 from lego_harness.types import StopReason
 from tests.support.runs import step, trajectory
 
@@ -245,3 +245,25 @@ def test_the_first_step_behind_a_resume_is_known() -> None:
 
 def test_every_metric_that_a_policy_can_bound_is_a_column() -> None:
     assert set(COLUMNS) == set(Limit.model_json_schema()["properties"]["metric"]["enum"])
+
+
+@pytest.mark.parametrize(
+    ("reward", "since", "n", "verdict"),
+    [
+        (0.0, 12, 14, Verdict.WATCH),  # three steps
+        (0.0, 12, 15, Verdict.COLLAPSED),
+        (0.3, 12, 15, Verdict.WATCH),  # it still earns: another way to work
+        (0.0, 3, 6, Verdict.WATCH),  # it never worked
+    ],
+)
+def test_nothing_readable_and_nothing_earned_any_more_is_a_collapse_within_four_steps(
+    reward: float, since: int, n: int, verdict: Verdict
+) -> None:
+    fine = Acted(turns=640, truncated=2, calls=640, malformed=4, silent=1, dominated=0, stop_reasons={})
+    gone = replace(fine, calls=0, malformed=64)
+    diagnosis = run(
+        n,
+        acted=lambda i: gone if i >= since else fine,
+        reward_mean=lambda i: reward if i >= since else 0.4,
+    )
+    assert diagnosis.verdict is verdict

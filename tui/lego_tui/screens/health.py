@@ -104,7 +104,7 @@ class HealthPage(Page):
         rows: list[Row] = []
         for place, hypothesis in enumerate(run.diagnosis.hypotheses[:3]):
             told = f"{hypothesis.name}: {hypothesis.text}"
-            check = f"next: {hypothesis.next_check} Here: {where(run, hypothesis)}"
+            check = f"next: {hypothesis.next_check} Enter: {where(run, hypothesis)}"
             rows += [(line, palette.text, hypothesis) for line in wrap(told, width)]
             before = just_before(run, since(run, hypothesis)) if not place else []
             rows += [
