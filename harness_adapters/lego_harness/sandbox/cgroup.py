@@ -13,8 +13,11 @@ from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
 _MACHINE = Path("/proc/vmstat")
-_REFUSALS = ("memory.failcnt", "memory.memsw.failcnt")
-"""How often the group was refused memory beyond its bound, in the first kind of control groups."""
+_BOUNDS = ("memory", "memory.memsw")
+"""Of the first kind of control groups, without and with swap. How often such a group was refused memory (`failcnt`) is
+not always counted when it is killed at its bound; the most that it ever had is."""
+_ONE_CHARGE = 2 * 2**20
+"""By how much a group may stay below the bound that it was killed at: a huge page."""
 
 
 class Kills:
@@ -63,8 +66,19 @@ def oom_kills(counter: Path | None) -> int:
 def _reached_its_bound(counter: Path) -> bool:
     if counter.name == "memory.events":
         return _count(counter, "oom") > 0
-    refusals = [path for name in _REFUSALS if (path := counter.with_name(name)).is_file()]
-    return not refusals or any(path.read_text().strip() != "0" for path in refusals)
+    bounds = [name for name in _BOUNDS if counter.with_name(f"{name}.limit_in_bytes").is_file()]
+    return not bounds or any(_has_reached(counter, name) for name in bounds)
+
+
+def _has_reached(counter: Path, bound: str) -> bool:
+    most, limit = (_number(counter.with_name(f"{bound}.{name}_in_bytes")) for name in ("max_usage", "limit"))
+    return most + _ONE_CHARGE >= limit
+
+
+def _number(file: Path) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        return int(file.read_text())
+    return 0
 
 
 def _count(file: Path, name: str) -> int:

@@ -9,9 +9,11 @@ import pytest
 
 from lego_harness.sandbox import cgroup
 
+LIMIT = 1280 * 2**20
 FIRST = {
     "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill {kills}\n",
-    "memory.failcnt": "{refused}\n",
+    "memory.limit_in_bytes": f"{LIMIT}\n",
+    "memory.max_usage_in_bytes": "{most}\n",
 }
 SECOND = {"memory.events": "low 0\noom {refused}\noom_kill {kills}\n"}
 
@@ -26,7 +28,9 @@ def count(
     def say(*, kills: int, refused: int, machine: int) -> Path:
         (tmp_path / "vmstat").write_text(f"nr_free 7\noom_kill {machine}\n")
         for name, text in request.param.items():
-            (tmp_path / name).write_text(text.format(kills=kills, refused=refused))
+            (tmp_path / name).write_text(
+                text.format(kills=kills, refused=refused, most=LIMIT - 2**30 * (not refused))
+            )
         return tmp_path / next(iter(request.param))
 
     return say
