@@ -1,8 +1,8 @@
 """Files written into a fresh container from outside, where its engine is this machine's own.
 
 A command inside that unpacks them would cost half of what the container's start costs. Invariant: only an empty
-workspace is written, a mount of its own that is reached without following a link, before anything was executed in
-the container; what lies there then is what unpacking would leave: mode 644, no time, the owner of the workspace.
+workspace is written, a mount of its own, and no link is followed anywhere, not even one that a process of the image
+makes meanwhile; what lies there then is what unpacking would leave: mode 644, no time, the owner of the workspace.
 Whoever may not do that, or cannot be sure, is told so and uses a command.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import PurePosixPath
 
 from lego_harness.sandbox import cgroup
@@ -19,7 +20,7 @@ from lego_harness.sandbox.docker_engine import State
 from lego_harness.sandbox.workspace import checked_path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def is_filled(state: State, files: Mapping[str, bytes]) -> bool:
@@ -29,14 +30,14 @@ def is_filled(state: State, files: Mapping[str, bytes]) -> bool:
     with _workspace(state.pid) as workspace:
         if workspace is None:
             return False
-        folders = {PurePosixPath()}
-        for name, content in files.items():
-            path = checked_path(name)
-            for folder in reversed(path.parents):
-                if folder not in folders:
-                    _make(workspace, folder)
-                    folders.add(folder)
-            _write(workspace, path, content)
+        owner = os.fstat(workspace)
+        by_folder = groupby(
+            sorted((checked_path(name), name) for name in files), lambda found: found[0].parent
+        )
+        for folder, found in by_folder:
+            with _folder(workspace, folder, owner) as place:
+                for path, name in found:
+                    _write(place, path.name, files[name], owner)
     return True
 
 
@@ -59,16 +60,35 @@ def _workspace(pid: int) -> Generator[int | None]:
             os.close(one)
 
 
-def _make(workspace: int, folder: PurePosixPath) -> None:
-    owner = os.fstat(workspace)
-    os.mkdir(folder, dir_fd=workspace)
-    os.chown(folder, owner.st_uid, owner.st_gid, dir_fd=workspace)
-    os.chmod(folder, 0o755, dir_fd=workspace)
+@contextmanager
+def _folder(workspace: int, folder: PurePosixPath, owner: os.stat_result) -> Generator[int]:
+    """A folder below, made where it is missing. It is entered one name after the other: whatever the image runs may
+    have put a link in place of any of them, which would lead out of the container."""
+    place = os.dup(workspace)
+    try:
+        for name in folder.parts:
+            above, place = place, _entered(place, name, owner)
+            os.close(above)
+        yield place
+    finally:
+        os.close(place)
 
 
-def _write(workspace: int, path: PurePosixPath, content: bytes) -> None:
-    owner = os.fstat(workspace)
-    file = os.open(path, _NEW_FILE, dir_fd=workspace)
+def _entered(place: int, name: str, owner: os.stat_result) -> int:
+    is_new = True
+    try:
+        os.mkdir(name, dir_fd=place)
+    except FileExistsError:
+        is_new = False
+    folder = os.open(name, _FOLDER, dir_fd=place)
+    if is_new:
+        os.fchown(folder, owner.st_uid, owner.st_gid)
+        os.fchmod(folder, 0o755)
+    return folder
+
+
+def _write(folder: int, name: str, content: bytes, owner: os.stat_result) -> None:
+    file = os.open(name, _NEW_FILE, dir_fd=folder)
     with os.fdopen(file, "wb") as written:
         written.write(content)
         written.flush()

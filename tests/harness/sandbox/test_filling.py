@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -46,6 +47,24 @@ def test_a_workspace_that_is_a_link_is_left_alone(tmp_path: Path, monkeypatch: p
     here = State(id="0", image="", pid=os.getpid(), is_running=True, is_out_of_memory=False)
     assert not docker_filling.is_filled(here, FILES)
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_link_that_a_process_of_the_image_makes_meanwhile_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_outrun(name: str, *, dir_fd: int) -> None:
+        os.symlink(tmp_path, name, dir_fd=dir_fd)
+        raise FileExistsError(name)
+
+    with TemporaryDirectory(dir="/dev/shm") as workspace:  # a mount of its own
+        monkeypatch.setattr(docker_filling, "WORKSPACE", workspace)
+        monkeypatch.setattr(cgroup, "is_of", lambda *_: True)
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+        monkeypatch.setattr(os, "mkdir", is_outrun)
+        here = State(id="0", image="", pid=os.getpid(), is_running=True, is_out_of_memory=False)
+        with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
+            docker_filling.is_filled(here, FILES)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.docker
