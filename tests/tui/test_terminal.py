@@ -43,7 +43,7 @@ class Terminal:
             "120",
             "-y",
             "36",
-            shlex.join(["env", *settings, *command]),
+            shlex.join(["env", "-u", "COLUMNS", "-u", "LINES", *settings, *command]),  # the window's own size
         )
 
     def _tmux(self, *arguments: str) -> str:
