@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+# Harbor lies in an environment of its own, in which alone this program runs.
 from harbor.environments.docker.docker import DockerEnvironment  # pyright: ignore[reportMissingImports]
 from harbor.models.task.config import EnvironmentConfig  # pyright: ignore[reportMissingImports]
 from harbor.models.trial.paths import TrialPaths  # pyright: ignore[reportMissingImports]

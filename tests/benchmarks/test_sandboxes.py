@@ -67,7 +67,7 @@ def test_a_solved_task_is_graded_with_and_without_the_packaged_toolchain() -> No
 
 @pytest.mark.slow
 @pytest.mark.docker
-@pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs")
+@pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="needs mksquashfs; .ci/run installs it")
 def test_a_lazy_environment_moves_what_is_read_and_an_image_all_of_it() -> None:
     lazily, whole = sandbox_lazy.measure((TINY,), formats=("squashfs",))
     assert lazily.moments[0].moved <= lazily.moments[-1].moved
