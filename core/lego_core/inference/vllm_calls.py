@@ -60,7 +60,7 @@ def build_llm(spec: EngineSpec) -> Any:
         logprobs_mode="processed_logprobs",
         generation_config="vllm",
         worker_extension_cls=spec.worker_extension,
-        # Declared as vLLM's own class, which knows its own backends only until ours is registered.
+        # Declared as vLLM's own class, which vLLM itself makes of a dict.
         weight_transfer_config={"backend": BACKEND},  # type: ignore[arg-type]
         disable_log_stats=True,
     )
