@@ -18,9 +18,8 @@ from lego_core.store import RunReader
 from lego_core.store.layout import IndexEntry
 from lego_core.types import RolloutGroup
 from lego_harness.tasks.folder import load_pool
-from tests.e2e.test_interrupted_run import TRAJECTORIES, num_lines, run_dir, start, wait_for
 from tests.support.processes import command, descendants
-from tests.support.small_run import quickstart
+from tests.support.small_run import TRAJECTORIES, num_lines, quickstart, run_dir, start, wait_for
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(0)]
 

@@ -9,14 +9,13 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from lego_core.store import RunReader
 from tests.support.processes import Watch, command, descendants, topmost
-from tests.support.small_run import lego, quickstart
+from tests.support.small_run import ANYTHING, TRAJECTORIES, lego, quickstart, run_dir, start, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 SOAK = [pytest.mark.soak, pytest.mark.timeout(0)]
@@ -98,39 +97,6 @@ def test_an_interrupt_stops_everything_and_says_interrupted(tmp_path: Path, numb
     assert program.returncode == 130
     assert RunReader(run_dir(tmp_path)).status() == "interrupted"
     assert watch.survivors(within_s=ENDED_S) == []
-
-
-def start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "lego_control", *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def run_dir(folder: Path) -> Path:
-    (info,) = folder.glob("runs/*/run.json")
-    return info.parent
-
-
-TRAJECTORIES = ("trajectories/index.jsonl",)
-ANYTHING = (*TRAJECTORIES, "events.jsonl")
-"""Also the stages of a step, of a start and of a checkpoint."""
-
-
-def num_lines(folder: Path, files: Sequence[str]) -> int:
-    return sum(file.read_bytes().count(b"\n") for name in files for file in folder.glob(f"runs/*/{name}"))
-
-
-def wait_for(program: subprocess.Popen[str], folder: Path, files: Sequence[str], more: int) -> None:
-    """Until the run has written `more` lines to these files."""
-    target = num_lines(folder, files) + more
-    while num_lines(folder, files) < target:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            program.wait(0.05)
-            raise AssertionError(f"the run ended by itself: {program.communicate()}")
 
 
 def _kill_after(program: subprocess.Popen[str], folder: Path, *, more: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -26,6 +27,41 @@ def lego(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "lego_control", *arguments], cwd=folder, capture_output=True, text=True
     )
+
+
+def start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
+    """The same, going on while the test does."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "lego_control", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run_dir(folder: Path) -> Path:
+    """The only run of a folder."""
+    (info,) = folder.glob("runs/*/run.json")
+    return info.parent
+
+
+TRAJECTORIES = ("trajectories/index.jsonl",)
+ANYTHING = (*TRAJECTORIES, "events.jsonl")
+"""Also the stages of a step, of a start and of a checkpoint."""
+
+
+def num_lines(folder: Path, files: Sequence[str]) -> int:
+    return sum(file.read_bytes().count(b"\n") for name in files for file in folder.glob(f"runs/*/{name}"))
+
+
+def wait_for(program: subprocess.Popen[str], folder: Path, files: Sequence[str], more: int) -> None:
+    """Until the run has written `more` lines to these files."""
+    target = num_lines(folder, files) + more
+    while num_lines(folder, files) < target:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            program.wait(0.05)
+            raise AssertionError(f"the run ended by itself: {program.communicate()}")
 
 
 def quickstart(*, harness: str, sandbox: str, **changes: object) -> list[str]:
