@@ -15,9 +15,11 @@ STEPS = {"train__steps": 3, "rollout__groups_per_step": 2, "rollout__group_size"
 
 
 def test_a_live_quickstart_is_followed_read_and_left_to_its_end(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()  # the display is opened first, and waits for the run
     program = start(quickstart(harness="mini-swe-agent", sandbox="bubblewrap", **STEPS), tmp_path)
     try:
-        with watching(tmp_path, tmp_path / "runs") as terminal:
+        with watching(tmp_path, runs) as terminal:
             follow_read_and_leave(terminal, within_s=600)
     finally:
         stdout, stderr = program.communicate(timeout=600)

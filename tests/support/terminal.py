@@ -106,12 +106,13 @@ def follow_read_and_leave(terminal: Terminal, within_s: float = PATIENCE_S) -> N
     first = newest_step(terminal.wait(newest_step, within_s))
     # Which of the later ones: two may be written between two looks of a busy display.
     terminal.wait(lambda screen: newest_step(screen) > first, within_s)
-    for name, chosen in (
-        ("Step", "── g00, turn by turn"),
-        ("Group", "what it did ──"),
-        ("Trajectory", "▸ turn 1"),
+    for key, words in (
+        ("Enter", ("LEGO  Step", "── g00, turn by turn")),
+        ("Enter", ("LEGO  Group", "what it did ──")),
+        ("Enter", ("LEGO  Trajectory", "turn 0/")),
+        ("l", ("turn 1/", "▸ turn 1")),  # behind a prompt that may be longer than the screen
     ):
-        terminal.press("Enter")
-        terminal.wait(lambda screen, words=(f"LEGO  {name}", chosen): all(word in screen for word in words))
+        terminal.press(key)
+        terminal.wait(lambda screen, words=words: all(word in screen for word in words))
     terminal.press("q")
     terminal.wait_until_left()

@@ -295,6 +295,15 @@ async def test_a_rollout_is_read_by_turn_sibling_view_and_hit(demo: Path) -> Non
         assert "FINAL_OUTPUT" in hand.text
 
 
+async def test_turns_are_gone_through_where_the_whole_rollout_is_in_sight(demo: Path) -> None:
+    async with watched(demo, (140, 200)) as hand:
+        await hand.press("2", "colon")
+        assert "turn 0/" in await hand.type("open s00002.g01.r0")
+        for turn in (1, 2, 3):
+            assert f"turn {turn}/" in await hand.press("l")
+        assert "turn 2/" in await hand.press("h")
+
+
 async def test_a_group_shows_its_siblings_and_its_neighbours(demo: Path) -> None:
     async with watched(demo) as hand:
         assert "g00 of step" in await hand.press("2", "3", "enter")

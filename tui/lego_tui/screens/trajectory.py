@@ -67,6 +67,7 @@ class TrajectoryPage(Page):
         self._turns: list[int] = []
         self._laid_out: object = None
         self._decoder = Decoder()
+        self._went = (0, 0)
         yield Facts(id="trajectory-facts")
         with Horizontal():
             yield Lines(has_cursor=False, id="trajectory-lines")
@@ -83,19 +84,21 @@ class TrajectoryPage(Page):
             self.query_one(Facts).show()
             lines.show(2, self.note("no rollout is chosen", "3 lists the groups of a step, enter opens them"))
             return
-        self._facts(entry, rollout)
         if rollout is None:
+            self._facts(entry, rollout)
             lines.show(1, self.note(f"reading {entry.length:,} bytes …"))
             return
         main = (self.size.width * 2 // 3 if side.display else self.size.width) - 1
         wanted = (rollout.id, self.view, main, self._thinking, self.shell.theme, self._decoder.version)
         if wanted != self._laid_out:
             self._lay_out(rollout, main)
+            self._went = (0, 0)
             if self._laid_out is None or self._laid_out[:2] != wanted[:2]:  # type: ignore[index]
                 lines.scroll_to(y=0, animate=False)
             self._laid_out = wanted
             facts = views.verdict(rollout, palette, self.size.width - main - 4)
             side.show(len(facts), lambda number, width: Text(facts[number].text, facts[number].style))
+        self._facts(entry, rollout)
         lines.show(len(self._rows), self._line)
 
     def _lay_out(self, rollout: Rollout, width: int) -> None:
@@ -203,17 +206,28 @@ class TrajectoryPage(Page):
     # --- keys -------------------------------------------------------------------------------
 
     def _turn_here(self) -> int:
+        row = self._row_here()
+        return self._turns[row] if row < len(self._turns) else -1
+
+    def _row_here(self) -> int:
+        """The row that a key went to, until another way of scrolling is used; else the first in sight."""
         top = round(self.query_one("#trajectory-lines", Lines).scroll_offset.y)
-        return self._turns[top] if top < len(self._turns) else -1
+        went_to, top_then = self._went
+        return went_to if top == top_then else top
+
+    def _go(self, row: int) -> None:
+        """To a row; behind the last screenful nothing scrolls, but that row is where the reader is."""
+        lines = self.query_one("#trajectory-lines", Lines)
+        self._went = (row, min(row, lines.max_scroll_y))
+        lines.scroll_to(y=row, animate=False)
+        self.call_after_refresh(self.draw)
 
     def action_turn(self, by: int) -> None:
-        lines = self.query_one("#trajectory-lines", Lines)
-        top = round(lines.scroll_offset.y)
+        here = self._row_here()
         starts = [i for i, turn in enumerate(self._turns) if i == 0 or turn != self._turns[i - 1]]
-        after = [i for i in starts if i > top] if by > 0 else [i for i in starts if i < top]
+        after = [i for i in starts if i > here] if by > 0 else [i for i in starts if i < here]
         if after:
-            lines.scroll_to(y=after[0] if by > 0 else after[-1], animate=False)
-            self.call_after_refresh(self.draw)
+            self._go(after[0] if by > 0 else after[-1])
 
     def action_sibling(self, by: int) -> None:
         siblings = self._siblings()
@@ -245,15 +259,13 @@ class TrajectoryPage(Page):
         return said
 
     def action_hit(self, by: int) -> None:
-        wanted = self.filter.lower()
-        lines = self.query_one("#trajectory-lines", Lines)
-        top = round(lines.scroll_offset.y)
+        wanted, here = self.filter.lower(), self._row_here()
         hits = [i for i, row in enumerate(self._rows) if wanted and wanted in row.text.lower()]
         if not hits:
             self.shell.say(f"no hit for {self.filter!r}" if wanted else "search first: /")
             return
-        after = [i for i in hits if i > top] if by > 0 else [i for i in reversed(hits) if i < top]
-        lines.scroll_to(y=after[0] if after else (hits[0] if by > 0 else hits[-1]), animate=False)
+        after = [i for i in hits if i > here] if by > 0 else [i for i in reversed(hits) if i < here]
+        self._go(after[0] if after else (hits[0] if by > 0 else hits[-1]))
 
     def handle(self) -> str:
         return self.state.rollout
