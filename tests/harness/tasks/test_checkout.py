@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from lego_harness.errors import UsageError
+from lego_harness.errors import SetupError, UsageError
 from lego_harness.grading.patch import graded_tree, make_patch
 from lego_harness.grading.sealed import sealed_git
 from lego_harness.redteam.cheat import HONEST, all_cheats
 from lego_harness.redteam.run import Result, attempt
 from lego_harness.sandbox import docker_engine
-from lego_harness.sandbox.base import Phase, SandboxSpec
+from lego_harness.sandbox.base import ExecResult, Phase, SandboxSpec
 from lego_harness.sandbox.docker import DockerBackend
 from lego_harness.sandbox.workspace import write_files
 from lego_harness.tasks.audit import audit
 from lego_harness.tasks.checkout import checkout_files
 from lego_harness.tasks.folder import load_task, workspace_files
+from lego_harness.tasks.history_left import require_no_clones
 from lego_harness.tasks.instances import instance
 from lego_harness.tasks.proof import prove
 from lego_harness.tasks.set_up import set_up
 from lego_harness.tasks.surroundings import surrounded
 from lego_harness.tasks.swebench import task_files
 from lego_harness.types import Task
-from tests.support.repair_task import BROKEN, FIXED
+from tests.support.repair_task import BROKEN, FIXED, repair_task
 from tests.support.sandboxes import unique_label
 
-CHEATS = {cheat.name: cheat for cheat in all_cheats()}
+(SOLVES,) = (cheat for cheat in all_cheats() if cheat.name == HONEST)
 STASHED = f"{FIXED}# stashed\n"
 TEST = """import calc
 from calc import add
@@ -63,6 +66,51 @@ USER 1234
 def test_what_is_no_name_of_an_image_is_no_line_of_a_dockerfile(name: str) -> None:
     with pytest.raises(UsageError, match=r"docker_image: .*expected the name of an image"):
         checkout_files(name)
+
+
+class Searched:
+    """A sandbox in which a search finds these paths."""
+
+    image = "sha256:1"
+
+    def __init__(self, *found: str) -> None:
+        self._found = "".join(f"{path}\n" for path in found)
+
+    async def exec(self, *_: Any, **__: Any) -> ExecResult:
+        """Whatever it is asked."""
+        return ExecResult(exit_code=0, stdout=self._found, stderr="", timed_out=False, duration_s=0.0)
+
+
+NAMED = '[environment]\ndocker_image = "x/y:1"\n'
+CLONE = f"/testbed/.git/objects/ab/{'c' * 38}"
+BARE = f"/a b/objects/ab/{'c' * 38}"
+OF_SETUP = f"/home/agent/x/.git/objects/ab/{'c' * 38}"
+
+
+@pytest.mark.parametrize(
+    ("files", "found", "said"),
+    [
+        (
+            {"task.toml": NAMED},
+            (CLONE, BARE, CLONE),
+            "write an environment/Dockerfile in place of docker_image, with the lines FROM x/y:1, USER root and "
+            "RUN rm -rf '/a b/objects' /testbed/.git (",
+        ),
+        (
+            {"environment/Dockerfile": "FROM x\nRUN y\n"},
+            (CLONE,),
+            "end environment/Dockerfile with the line RUN rm -rf /testbed/.git",
+        ),
+        ({"task.toml": NAMED, "environment/setup.sh": "true\n"}, (OF_SETUP,), "take the clone out"),
+        ({"environment/setup.sh": "true\n"}, (OF_SETUP,), "take the clone out"),
+    ],
+)
+async def test_the_refusal_of_a_clone_says_how_to_remove_all_of_it(
+    tmp_path: Path, files: dict[str, str], found: tuple[str, ...], said: str
+) -> None:
+    task = repair_task(tmp_path / "t", **files)
+    with pytest.raises(SetupError, match=re.escape(f"expected no git objects; {said}")):
+        await require_no_clones(cast("Any", Searched(*found)), task, {})
 
 
 # --- for real -----------------------------------------------------------------------------------
@@ -148,7 +196,7 @@ def task_of(project: Project, folder: Path) -> Task:
         "patch": git(project.clone, "diff", project.base, project.fix, "--", "calc.py") + "\n",
         "test_patch": git(project.clone, "diff", project.base, project.fix, "--", "tests") + "\n",
         "FAIL_TO_PASS": ["tests/test_calc.py::test_add"],
-        "PASS_TO_PASS": [],
+        "PASS_TO_PASS": ["tests/test_calc.py::test_in_place"],
         "docker_image": project.image,
     }
     files, _ = task_files(instance(row), project.clone.parent)
@@ -210,10 +258,8 @@ async def test_its_work_is_graded_and_audited_as_that_of_any_task(
     task, backend = task_of(built(), tmp_path / "t"), DockerBackend()
     (found,) = [one async for one in audit([task], backend, repeat=1, label=unique_label())]
     assert found.faults == ()
-    paid = await attempt(CHEATS[HONEST], task, backend, label=unique_label())
+    paid = await attempt(SOLVES, task, backend, label=unique_label())
     assert paid.result is Result.HONEST, paid.detail
-    unpaid = await attempt(CHEATS["git_history"], task, backend, label=unique_label())
-    assert unpaid.result is Result.BLOCKED, unpaid.detail
 
 
 FORMS = {
