@@ -123,9 +123,12 @@ def test_nothing_that_a_clone_configures_is_run(tmp_path: Path, clone: Path) -> 
     assert not (tmp_path / "marker").exists()
 
 
-def test_an_image_that_is_named_is_asked_for(tmp_path: Path, clone: Path) -> None:
-    (task,) = taken(tmp_path, row(clone, docker_image='x/"y":1'))
-    assert task.surroundings.image == 'x/"y":1'
+def test_an_image_that_is_named_is_what_the_tasks_own_is_made_from(tmp_path: Path, clone: Path) -> None:
+    (task,) = taken(tmp_path, row(clone, docker_image="x.org:5000/y_z:1"))
+    place = task.path / "environment"
+    assert (task.surroundings.image, task.surroundings.context) == (None, place)
+    assert "FROM x.org:5000/y_z:1\n" in (place / "Dockerfile").read_text()
+    assert task.surroundings.setup == place / "setup.sh"
 
 
 def test_tests_that_cannot_be_run_are_told_of(tmp_path: Path, clone: Path) -> None:
@@ -164,6 +167,7 @@ def test_every_refused_instance_has_its_reason_and_the_others_are_taken(tmp_path
             "FAIL_TO_PASS: test_add is not a pytest name below tests/, but a function without its file",
         ),
         ({"problem_statement": ""}, "problem_statement: "),
+        ({"docker_image": "x\nRUN evil"}, "docker_image: got x RUN evil, expected the name of an image"),
     ]
     code, told = imported(tmp_path, [row(clone), *(row(clone, **changed) for changed, _ in wrong)])
     assert code == 1

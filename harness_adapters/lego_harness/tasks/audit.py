@@ -23,6 +23,9 @@ from lego_harness.tasks.folder import tree_files
 from lego_harness.text import one_line
 from lego_harness.types import Grade, Task
 
+_MAX_FAULT = 1_000
+"""Characters: what to do about a fault stands at its end."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Audit:
@@ -70,7 +73,7 @@ async def _audit_one(task: Task, grader: Grader, backend: SandboxBackend, repeat
     try:
         return await _graded(task, grader, backend, repeat, label)
     except (GraderError, SetupError) as error:  # the second: its git history cannot be sealed
-        return Audit(task_id=task.id, faults=(one_line(str(error)),), grading_s=None)
+        return Audit(task_id=task.id, faults=(one_line(str(error), limit=_MAX_FAULT),), grading_s=None)
 
 
 async def _graded(task: Task, grader: Grader, backend: SandboxBackend, repeat: int, label: str) -> Audit:

@@ -2,6 +2,7 @@
 
     {instance_id, repo, base_commit, problem_statement, patch, test_patch, FAIL_TO_PASS, PASS_TO_PASS}
       ─▶ environment/repo (base, one sealed commit)   tests (with test_patch)   solution (patch)   task.toml
+    docker_image ─▶ environment/Dockerfile, setup.sh (`checkout.py`)
 
 Invariants: an instance is taken completely or refused with a UsageError that says why; only git objects of the clone
 are read, and nothing in it is written, checked out or executed; no object after the base commit reaches
@@ -21,6 +22,7 @@ from lego_harness.grading.git_history import sealed_commit
 from lego_harness.grading.git_view import view_of
 from lego_harness.grading.listed import FILE
 from lego_harness.grading.patch import TEST_FOLDERS
+from lego_harness.tasks.checkout import checkout_files
 from lego_harness.tasks.git_tree import Tree, read_tree
 from lego_harness.tasks.instances import Instance
 from lego_harness.text import one_line
@@ -54,6 +56,7 @@ def _task_files(wanted: Instance, git: Path, split: str) -> tuple[dict[str, byte
         "environment/repo/": {**repo.files, **sealed_commit(git, base)},
         "tests/": {**inner, FILE: listed},
         "solution/": {"solve.sh": _SOLVE.encode(), "fix.patch": wanted.patch.encode()},
+        "environment/": checkout_files(wanted.docker_image) if wanted.docker_image else {},
         "": {"instruction.md": wanted.problem_statement.encode(), "task.toml": _toml(wanted, split).encode()},
     }
     files = {f"{where}{name}": data for where, files in parts.items() for name, data in files.items()}
@@ -133,9 +136,6 @@ def _runner_of(name: str) -> str:
 
 
 def _toml(wanted: Instance, split: str) -> str:
-    image = (
-        f"\n[environment]\ndocker_image = {json.dumps(wanted.docker_image)}\n" if wanted.docker_image else ""
-    )
     return f"""version = "1.0"
 
 [metadata]
@@ -148,4 +148,4 @@ timeout_sec = 1800.0
 
 [verifier]
 timeout_sec = 600.0
-{image}"""
+"""

@@ -352,6 +352,26 @@ async def test_an_image_without_a_clone_is_searched_once(tmp_path: Path, cache: 
 
 @pytest.mark.docker
 @pytest.mark.slow
+async def test_of_an_image_that_is_known_what_a_set_up_leaves_is_searched(
+    tmp_path: Path, cache: Path
+) -> None:
+    """In a volume, since all else that it can write is lost or exported."""
+    volume = f'ARG BASE\nFROM $BASE\nRUN echo {uuid.uuid4().hex} > /new\nVOLUME ["/workspace/my data"]\n'
+    leaves = f"cd '/workspace/my data' && mkdir -p objects/ab && echo fix > objects/{STORE}\n"
+    task = image_task(tmp_path / "t", volume, **{"environment/setup.sh": "true\n"})
+    (proof,) = await prove([task], DockerBackend())
+    assert proof.holds, proof.reason
+    (note,) = (cache / "searched").iterdir()
+    for script in (leaves, f"{leaves}rm -r objects\n"):
+        (task.path / "environment" / "setup.sh").write_text(script)
+        (proof,) = await prove([task], DockerBackend())
+        assert proof.holds == ("rm" in script), proof.reason
+        assert ("brings /workspace/my data/objects/" in proof.reason) != proof.holds
+    assert list((cache / "searched").iterdir()) == [note]
+
+
+@pytest.mark.docker
+@pytest.mark.slow
 async def test_a_projects_fixtures_may_lie_in_its_image(tmp_path: Path, cache: Path) -> None:
     fixture = {f"environment/repo/data/a.git/objects/{STORE}": "of a test"}
     task = image_task(tmp_path / "t", "ARG BASE\nFROM $BASE\nCOPY repo /src\n", **fixture)
