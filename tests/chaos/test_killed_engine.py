@@ -52,6 +52,20 @@ async def test_a_hundred_rollouts_under_random_kills(engine: OwnEngine, worker: 
     assert sum(one.stop_reason is StopReason.COMPLETED for one in ended) >= 20
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("killed", ["dockerd", "containerd"])
+async def test_a_rollout_waits_for_an_engine_that_is_away(
+    engine: OwnEngine, worker: Worker, killed: str
+) -> None:
+    replies = [reply for reply in solve("mini-swe-agent", worker.synth) if isinstance(reply, dict)]
+    worker.engine([worker.by_turn(*replies)] * (2 * len(replies)))
+    ended = [await worker.runner.run(worker.spec("s1.g0.r0", max_seconds=300.0))]
+    for pid in engine.pids(killed):
+        _kill_process(pid)
+    ended.append(await worker.runner.run(worker.spec("s1.g0.r1", max_seconds=300.0)))
+    assert [one.grade and one.grade.reward for one in ended] == [1.0, 1.0], [one.error for one in ended]
+
+
 @pytest.mark.parametrize("and_its_guard", [False, True], ids=["the worker", "the worker and its guard"])
 def test_a_killed_worker_leaves_nothing_behind_the_next_start(
     engine: OwnEngine, tmp_path: Path, and_its_guard: bool

@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import os
 import secrets
+import time
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -52,6 +53,8 @@ from lego_harness.sandbox.task_images import TaskImages
 
 _AT_ONCE = min(32, (os.cpu_count() or 1) + 4)
 """Set-ups under way, as many as asyncio has threads: the last steps of one would wait for the starts of all others."""
+_AWAY_S, _LOOK_AGAIN_S = 120.0, 0.5
+"""For an engine that was killed, or whose containerd was, and is being started again."""
 _TAR_OVERHEAD = 64 * 2**20
 _COPY_S = 120.0
 _PACK_HOME = "tar --create --sparse --one-file-system --file=- -C / workspace home/agent"
@@ -325,7 +328,7 @@ class DockerBackend:
 
     async def _set_up(self, spec: SandboxSpec, around: AsyncExitStack) -> DockerSandbox:
         """A sandbox, filled and proven; `around` removes it, also one that was not finished."""
-        count = await asyncio.to_thread(self._watch.count)
+        count = await self._count_once_there()
         name, starting = await self._begun(spec, count)
         started = [starting]
         around.push_async_callback(self._close, name, spec, started, count)
@@ -336,6 +339,16 @@ class DockerBackend:
         await _prepare(sandbox, name, spec, state)
         await self._spares.refill(spec)
         return sandbox
+
+    async def _count_once_there(self) -> int:
+        """Interruptions of the engine so far. An engine that is away is waited for: without it every set-up fails at
+        once, and a whole step's rollouts would be gone before it is back."""
+        deadline = time.monotonic() + _AWAY_S
+        while (count := await asyncio.to_thread(self._watch.count)) and self._watch.is_away:
+            if time.monotonic() > deadline:
+                raise SetupError(f"the Docker engine at {engine.host()} is away for more than {_AWAY_S:g} s")
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        return count
 
     async def _begun(self, spec: SandboxSpec, count: int) -> tuple[str, asyncio.Future[engine.State]]:
         """A container's name and its start: under way, or over long ago."""

@@ -36,6 +36,7 @@ class EngineWatch:
         self._over = threading.Event()
         self._count = 0
         self._is_whole = True
+        self._was_whole = False
 
     @contextmanager
     def held(self) -> Generator[None]:
@@ -56,6 +57,12 @@ class EngineWatch:
                 self._look()
                 self._hang_up_if_free()
         return self._count
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the last look found a daemon or a containerd missing that an earlier look had found: it may come
+        back."""
+        return self._was_whole and not self._is_whole
 
     def _enter(self) -> None:
         with self._changing:
@@ -78,6 +85,7 @@ class EngineWatch:
 
     def _look(self) -> None:
         was_whole, self._is_whole = self._is_whole, self._asks_well()
+        self._was_whole |= self._is_whole
         if not self._is_whole:
             self._hang_up()
             self._count += was_whole
