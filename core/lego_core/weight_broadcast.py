@@ -161,7 +161,7 @@ def _group(meeting: Meeting, store: Store | None, device: torch.device) -> Itera
         with closing(_Group(_backend(store, meeting, limit, device), device)) as group:
             yield group
     except RuntimeError as error:  # torch has no narrower one for what gloo says
-        told = str(error).partition("\n")[0]
+        told = str(error).partition("\n")[0].partition(". ")[0]
         raise EngineError(
             f"the broadcast of weights broke off for rank {meeting.rank} of {meeting.size}, of which 0 is the "
             f"trainer: {told}"

@@ -20,15 +20,17 @@ class LocalSender:
 
     def __init__(self) -> None:
         self._sender = WeightsSender()
+        self._store: TCPStore | None = None
 
     def export(self, tensors: Mapping[str, Tensor], file: Path) -> None:
         """Begin it, as the trainer does."""
         self._sender.write(tensors, file)
 
     async def invite(self, num_engines: int, dtype: str, timeout_s: float) -> Meeting:
-        self._store = TCPStore(LOCALHOST, 0, is_master=True, wait_for_workers=False)
-        port, size = self._store.port, 1 + num_engines
+        store = self._store = TCPStore(LOCALHOST, 0, is_master=True, wait_for_workers=False)
+        port, size = store.port, 1 + num_engines
         return Meeting(host=LOCALHOST, port=port, size=size, dtype=dtype, timeout_s=timeout_s)
 
     async def broadcast(self, meeting: Meeting) -> None:
+        assert self._store is not None
         await asyncio.to_thread(self._sender.send, meeting, self._store, torch.device("cpu"))
