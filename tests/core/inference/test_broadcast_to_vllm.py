@@ -50,8 +50,9 @@ async def replicas(ray_session: None, model_dir: Path) -> AsyncIterator[Sequence
 async def test_after_a_broadcast_every_replica_answers_as_after_the_file(
     replicas: Sequence[RayEngine], model_dir: Path, tmp_path: Path
 ) -> None:
-    """The trainer computes in fp32 and the engines in bf16, so what they get is rounded on the way."""
-    config = TrainConfig(learning_rate=1e-2, kl_coef=0.0)
+    """The trainer computes in fp32 and the engines in bf16, so what they get is rounded on the way. It has two ranks,
+    of which the first gathers and sends."""
+    config = TrainConfig(learning_rate=1e-2, kl_coef=0.0, num_ranks=2, expert_parallel=2)
     trainer = await start_trainer(
         TrainerSpec(model_dir=model_dir, config=config, temperature=1.0, is_broadcast=True)
     )
