@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from lego_core.config import Recipe
+from lego_core.inference.broadcast import Broadcaster
 from lego_core.inference.pool import EnginePool
 from lego_core.inference.probe import ProbedEngines
 from lego_core.inference.ray_engine import RayEngine, start_engine
@@ -135,7 +136,8 @@ async def open_cluster(
             integrity=recipe.rollout.integrity,
             scratch=places.scratch,
         )
-        pool = EnginePool(engines=tuple(engines[: recipe.engine.replicas]))
+        replicas = tuple(engines[: recipe.engine.replicas])
+        pool = EnginePool(engines=replicas)
         rollouts = await _workers(stack, recipe, config, pool, recipe.rollout.num_workers, places)
         evaluation = None
         if recipe.eval.engines:
@@ -145,20 +147,26 @@ async def open_cluster(
         yield Cluster(
             rollouts=rollouts,
             trainer=trainer,
-            engines=_probed(pool, recipe, model_dir, trainer),
+            engines=_probed(replicas, recipe, model_dir, trainer),
             evaluation=evaluation,
             weights=places.shared,
             by_node=places.by_node,
         )
 
 
-def _probed(pool: EnginePool, recipe: Recipe, model_dir: Path, trainer: RayTrainer) -> ProbedEngines:
+def _probed(
+    engines: Sequence[RayEngine], recipe: Recipe, model_dir: Path, trainer: RayTrainer
+) -> ProbedEngines:
+    broadcaster = Broadcaster(
+        sender=trainer, engines=engines, dtype=recipe.engine.dtype, timeout_s=recipe.engine.timeout_s
+    )
     return ProbedEngines(
-        pool=pool,
+        pool=EnginePool(engines=engines),
         scorer=trainer,
         vocab=vocab_size(model_dir),
         dtype=recipe.engine.dtype,
         temperature=recipe.rollout.temperature,
+        broadcaster=broadcaster if recipe.engine.weight_transfer == "broadcast" else None,
     )
 
 
@@ -192,6 +200,7 @@ async def _trainer(
         seed=recipe.run.seed,
         max_tokens=recipe.rollout.max_tokens,
         changes_in=recipe.engine.dtype if recipe.engine.weight_sync == "delta" else None,
+        is_broadcast=recipe.engine.weight_transfer == "broadcast",
     )
     trainer = await start_trainer(spec, num_gpus=gpus, place=places.ranks)
     stack.callback(trainer.close)

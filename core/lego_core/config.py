@@ -189,6 +189,17 @@ class EngineConfig(Section):
     weight_sync: Literal["full", "delta"] = "full"
     """What the trainer sends after a step: all weights, or only those whose value in `dtype` changed, which each engine
     applies to a copy it keeps for that. Either way engines hold the same weights, bit by bit."""
+    weight_transfer: Literal["file", "broadcast"] = "file"
+    """How they get there: through a file that every engine reads, or straight into the engines' memory, over NCCL
+    between GPUs and gloo between CPUs. Then the file is only for engines that are started again later."""
+
+    @model_validator(mode="after")
+    def _broadcasts_all_weights(self) -> EngineConfig:
+        if self.weight_transfer == "broadcast" and self.weight_sync == "delta":
+            raise ValueError(
+                'a broadcast sends all weights: weight_transfer = "broadcast" expects weight_sync = "full"'
+            )
+        return self
 
 
 class EvalConfig(Section):

@@ -41,9 +41,11 @@ def require_ranks(config: TrainConfig, model: Mapping[str, Any], num_gpus: int) 
 
 def gpu_share(recipe: Recipe, num_gpus: int) -> float:
     """GPUs for each trainer rank and each engine: 1, a fraction of the only one, or 0 on a CPU. Raises UsageError
-    if there are too few: processes that ask for none would all take the first."""
+    if there are too few, because processes that ask for none would all take the first, and if they share the only one
+    and weights are broadcast."""
     ranks, engines = recipe.train.num_ranks, recipe.engine.replicas + recipe.eval.engines
     if num_gpus == ranks == 1:
+        _require_no_broadcast(recipe)
         return math.floor(_RAYS_UNIT / (1 + engines)) / _RAYS_UNIT
     if 0 < num_gpus < ranks + engines:
         raise UsageError(
@@ -52,6 +54,14 @@ def gpu_share(recipe: Recipe, num_gpus: int) -> float:
             "lower them, or give the run more; one rank shares a single GPU with its engines"
         )
     return float(num_gpus > 0)
+
+
+def _require_no_broadcast(recipe: Recipe) -> None:
+    if recipe.engine.weight_transfer == "broadcast":
+        raise UsageError(
+            'engine.weight_transfer = "broadcast" between GPUs goes over NCCL, which cannot have two processes on one '
+            'GPU, and here trainer and engines share the only one: set it to "file", or give each a GPU'
+        )
 
 
 def require_gpus(num_ranks: int, num_gpus: int) -> None:

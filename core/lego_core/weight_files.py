@@ -55,7 +55,7 @@ class ChangesWriter:
 
     def write(self, tensors: Mapping[str, Tensor], path: Path) -> None:
         """As `write_weights`; no tensor may be changed afterwards."""
-        rounded = {name: _rounded(tensor, self._dtype) for name, tensor in tensors.items()}
+        rounded = {name: t.to(engine_type(t, self._dtype)) for name, t in tensors.items()}
         sent, about = rounded, {NUMBER: str(self._number)}
         if self._last is not None:
             sent, about = changes(self._last, rounded), {**about, SINCE: str(self._number - 1)}
@@ -107,9 +107,10 @@ def _applied(tensors: dict[str, Tensor], sent: Mapping[str, Tensor]) -> dict[str
     return tensors
 
 
-def _rounded(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """As an engine rounds it. Vectors stay as they are: engines may hold them more precisely, and they are small."""
-    return tensor.to(dtype) if tensor.ndim > 1 and tensor.is_floating_point() else tensor
+def engine_type(tensor: Tensor, dtype: torch.dtype) -> torch.dtype:
+    """In which an engine of `dtype` loses nothing of a tensor that it would not lose itself. Vectors stay as they are:
+    engines may hold them more precisely, and they are small."""
+    return dtype if tensor.ndim > 1 and tensor.is_floating_point() else tensor.dtype
 
 
 def _bits(tensor: Tensor) -> Tensor:

@@ -90,6 +90,11 @@ def test_objectives_that_do_not_mean_what_they_say_are_refused(train, message):
         parse_recipe({"train": train})
 
 
+def test_a_broadcast_of_changes_only_is_refused():
+    with pytest.raises(UsageError, match=r'a broadcast sends all weights.*expects weight_sync = "full"'):
+        parse_recipe({"engine": {"weight_transfer": "broadcast", "weight_sync": "delta"}})
+
+
 RECIPES = Path(__file__).parents[2] / "core" / "recipes"
 
 

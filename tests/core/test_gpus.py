@@ -45,6 +45,16 @@ def test_too_few_gpus_are_refused_with_the_count(wanted: tuple[int, int, int], n
         gpu_share(_recipe(*wanted), num_gpus)
 
 
+def test_a_broadcast_between_processes_that_share_a_gpu_is_refused() -> None:
+    """NCCL takes one rank on a device; on CPUs gloo takes any number."""
+    wanted = recipe(engine={"weight_transfer": "broadcast"})
+    assert (gpu_share(wanted, 0), gpu_share(wanted, 2)) == (0.0, 1.0)
+    with pytest.raises(
+        UsageError, match=r'NCCL, which cannot have two processes on one GPU.*set it to "file"'
+    ):
+        gpu_share(wanted, 1)
+
+
 @pytest.mark.xdist_group("launches")  # see test_leftovers.py
 def test_a_run_without_enough_gpus_does_not_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -27,6 +27,7 @@ from lego_core.inference.partial import joined, remaining
 from lego_core.inference.spec import EngineSpec
 from lego_core.inference.vllm_calls import as_generation, build_llm, sampling_params
 from lego_core.inference.weight_sync import open_transfer, push_weights
+from lego_core.weight_broadcast import Meeting
 from lego_harness.errors import EngineError
 from lego_harness.types import GenerateRequest, Generation
 
@@ -136,19 +137,19 @@ class VllmEngine:
             call.is_aborted = True
             await self._llm.abort(call.segment_id)
 
-    async def publish(self, path: Path, version: int) -> None:
+    async def publish(self, weights: Path | Meeting, version: int) -> None:
         """Replace the weights; calls in flight are cut and go on afterwards. A failure half-way ends this engine,
         because it may then hold a mixture."""
         async with self._door:
             self._num_publishes += 1
-            await self._replace_weights(path, version)
+            await self._replace_weights(weights, version)
 
-    async def _replace_weights(self, path: Path, version: int) -> None:
-        if not await asyncio.to_thread(path.exists):
-            raise EngineError(f"publishing version {version} refused: there are no weights at {path}")
+    async def _replace_weights(self, weights: Path | Meeting, version: int) -> None:
+        if isinstance(weights, Path) and not await asyncio.to_thread(weights.exists):
+            raise EngineError(f"publishing version {version} refused: there are no weights at {weights}")
         try:
             async with self._call(f"publishing version {version}"):
-                await self._unless_it_dies(push_weights(self._llm, path, version))
+                await self._unless_it_dies(push_weights(self._llm, weights, version))
         except EngineError as error:
             self._broken = str(error)
             raise

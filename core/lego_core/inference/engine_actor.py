@@ -19,6 +19,7 @@ from typing import Any, NoReturn, Protocol
 
 from lego_core.inference.kept_weights import KeptWeights
 from lego_core.inference.spec import EngineSpec
+from lego_core.weight_broadcast import Meeting
 from lego_harness.errors import EngineError, EngineUnavailable
 from lego_harness.types import GenerateRequest, Generation
 
@@ -35,7 +36,7 @@ class StartableEngine(Protocol):
 
     async def abort(self, request_id: str) -> None: ...
 
-    async def publish(self, path: Path, version: int) -> None: ...
+    async def publish(self, weights: Path | Meeting, version: int) -> None: ...
 
     async def health(self) -> dict[str, Any]: ...
 
@@ -66,11 +67,12 @@ class EngineActor:
         if self._starting is not None and self._starting.done():
             await self._engine.abort(request_id)
 
-    async def publish(self, path: Path, version: int) -> None:
-        """Serve these weights from now on, also after a restart."""
+    async def publish(self, path: Path, version: int, meeting: Meeting | None = None) -> None:
+        """Serve these weights from now on, also after a restart; with `meeting` they are broadcast there, and the
+        file at `path` is all of them and complete when that ends."""
         async with self._serving(f"publishing version {version}") as engine:
-            whole = await asyncio.to_thread(self._kept.whole, path)
-            await engine.publish(whole, version)
+            whole = path if meeting else await asyncio.to_thread(self._kept.whole, path)
+            await engine.publish(meeting or whole, version)
         await asyncio.to_thread(self._kept.keep, whole, version)
 
     async def health(self) -> dict[str, Any]:

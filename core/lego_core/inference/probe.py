@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lego_core.inference.broadcast import Broadcaster
 from lego_core.inference.call_sample import as_sample
 from lego_core.inference.pool import EnginePool, Replica
 from lego_core.together import together
@@ -48,10 +49,12 @@ class ProbedEngines:
     dtype: str
     temperature: float
     """The sampler's and the trainer's."""
+    broadcaster: Broadcaster | None = None
+    """What brings new weights to the pool, if it does not read them from a file."""
 
     async def publish(self, weights: Path, version: int) -> None:
         """Serve and prove `weights`; raises EngineError naming an engine that computes with others."""
-        await self.pool.publish(weights, version)
+        await (self.broadcaster or self.pool).publish(weights, version)
         await together(self._prove(engine, version) for engine in self.pool.engines)
 
     async def busy_s(self) -> float:

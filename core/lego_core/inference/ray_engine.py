@@ -2,8 +2,8 @@
 
 Invariant: every call on `RayEngine` ends in an answer or an EngineError, within `timeout_s` plus the time of the
 publishes that may cut it; a cancelled call frees its work in the engine. Ray restarts an engine whose process died, at
-most `MAX_RESTARTS` times. Until it is back, calls raise EngineUnavailable and only `publish` waits for it; after the
-last restart they raise EngineError.
+most `MAX_RESTARTS` times. Until it is back, calls raise EngineUnavailable and only `publish` and `wait_until_serving`
+wait for it; after the last restart they raise EngineError.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +27,7 @@ from lego_core.inference.engine_actor import EngineActor
 from lego_core.inference.spec import EngineSpec
 from lego_core.inference.torch_engine import TorchEngine
 from lego_core.inference.vllm_calls import environment
+from lego_core.weight_broadcast import Meeting
 from lego_harness.errors import EngineError, EngineUnavailable
 from lego_harness.types import GenerateRequest, Generation
 
@@ -65,15 +66,22 @@ class RayEngine:
     async def publish(self, weights: Path, version: int) -> None:
         """Serve `weights` (safetensors, checkpoint names) as policy `version` from now on; an engine that is
         being started again is waited for, `START_TIMEOUT_S` at most."""
-        give_up_s = time.monotonic() + START_TIMEOUT_S
-        while True:
-            try:
-                call = self.actor.publish.remote(weights, version)
-                return await self._answer(call, f"publishing version {version}")
-            except EngineUnavailable:
-                if time.monotonic() > give_up_s:
-                    raise
-            await asyncio.sleep(_ASK_AGAIN_S)
+        await self._once_it_serves(
+            lambda: self._answer(self.actor.publish.remote(weights, version), f"publishing version {version}")
+        )
+
+    async def receive(self, meeting: Meeting, weights: Path, version: int) -> None:
+        """Serve what the trainer broadcasts at `meeting` as policy `version` from now on, and keep `weights`, its
+        file. Done once: nobody meets again there."""
+        call = self.actor.publish.remote(weights, version, meeting)
+        # Who waits for a peer gives up after half of it, so that it is the silent one that is named.
+        await answer(
+            call, f"receiving version {version}", 2 * self.timeout_s, self.name, "2 engine.timeout_s"
+        )
+
+    async def wait_until_serving(self) -> None:
+        """For `START_TIMEOUT_S` at most, if it is being started again."""
+        await self._once_it_serves(self.health)
 
     async def health(self) -> dict[str, Any]:
         """`pid`, `policy_version`, `kind`, `busy_s`."""
@@ -86,6 +94,17 @@ class RayEngine:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.to_thread(ray.kill, self.actor), _CLOSE_S)
         await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+
+    async def _once_it_serves(self, ask: Callable[[], Awaitable[Any]]) -> None:
+        give_up_s = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                await ask()
+                return
+            except EngineUnavailable:
+                if time.monotonic() > give_up_s:
+                    raise
+            await asyncio.sleep(_ASK_AGAIN_S)
 
     async def _generation(self, call: Awaitable[Generation], what: str) -> Generation:
         """The engine itself bounds each segment of a call; this is for an engine that hangs. Segments

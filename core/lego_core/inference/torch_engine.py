@@ -19,6 +19,8 @@ import numpy as np
 from lego_core.inference.busy import BusyClock
 from lego_core.inference.canary import check_engine
 from lego_core.inference.spec import EngineSpec
+from lego_core.weight_broadcast import Meeting, receive
+from lego_core.weight_files import write_weights
 from lego_harness.errors import EngineError
 from lego_harness.types import GenerateRequest, Generation, Sampling, routes_dtype
 
@@ -82,10 +84,10 @@ class TorchEngine:
         if call := self._calls.get(request_id):
             call.cancelled = True
 
-    async def publish(self, path: Path, version: int) -> None:
+    async def publish(self, weights: Path | Meeting, version: int) -> None:
         """Replace the weights, between two calls."""
         async with self._turn:
-            self._model = await asyncio.to_thread(self._load, path)
+            self._model = await asyncio.to_thread(self._load, weights)
             self._version = version
 
     @property
@@ -106,13 +108,19 @@ class TorchEngine:
         """Forget the model; idempotent."""
         self._model = None
 
-    def _load(self, path: Path) -> Any:
-        if path.is_dir():
-            return self._hooked(path)
+    def _load(self, weights: Path | Meeting) -> Any:
+        import torch
+
+        if isinstance(weights, Path) and weights.is_dir():
+            return self._hooked(weights)
         with tempfile.TemporaryDirectory(prefix="lego-weights-") as folder:
             # transformers loads folders: the model's configuration next to the new weights
             (Path(folder) / "config.json").symlink_to((self._spec.model_dir / "config.json").resolve())
-            (Path(folder) / "model.safetensors").symlink_to(path.resolve())
+            file = Path(folder) / "model.safetensors"
+            if isinstance(weights, Path):
+                file.symlink_to(weights.resolve())
+            else:  # what is written shares no memory
+                write_weights({n: t.clone() for n, t in receive(weights, torch.device("cpu"))}, file)
             return self._hooked(Path(folder))
 
     def _hooked(self, folder: Path) -> Any:

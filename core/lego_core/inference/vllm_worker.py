@@ -1,7 +1,7 @@
 """What runs inside vLLM's worker: our weight-transfer backend, a repair of its CPU experts, and its end.
 
-Weights arrive as one safetensors file (or a folder of them) in checkpoint names, on tmpfs where there is
-one. Invariant: after `finish_weight_update` the worker holds exactly the tensors of that file.
+Weights arrive in checkpoint names: as one safetensors file (or a folder of them), on tmpfs where there is one, or
+broadcast by the trainer. Invariant: after `finish_weight_update` the worker holds exactly those tensors.
 Knows nothing of requests, versions or pausing: that is `weight_sync`'s work.
 
 This module registers itself when imported. vLLM resolves `worker_extension_cls` right before it
@@ -30,34 +30,44 @@ from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, i
 
 from lego_core.inference.orphan import end_with_parent
 from lego_core.inference.weight_sync import BACKEND
+from lego_core.weight_broadcast import Meeting, receive
 
 
 @dataclass
-class FileInit(WeightTransferInitInfo):
-    """Nothing to agree on: every update names its file."""
+class TransferInit(WeightTransferInitInfo):
+    """Nothing to agree on: every update names its file, or where the trainer broadcasts."""
 
 
 @dataclass
-class FileUpdate(WeightTransferUpdateInfo):
-    path: str
+class TransferUpdate(WeightTransferUpdateInfo):
+    """One of both."""
+
+    path: str | None = None
+    meeting: dict[str, Any] | None = None
+    """Fields of a `Meeting`."""
 
 
-class FileTransfer(WeightTransferEngine[FileInit, FileUpdate]):
-    """Reads a checkpoint file through vLLM's layer-wise reload."""
+class Transfer(WeightTransferEngine[TransferInit, TransferUpdate]):
+    """Brings a checkpoint's tensors through vLLM's layer-wise reload."""
 
-    init_info_cls = FileInit
-    update_info_cls = FileUpdate
+    init_info_cls = TransferInit
+    update_info_cls = TransferUpdate
     supports_draft_weight_update = False
 
-    def init_transfer_engine(self, init_info: FileInit) -> None:
+    def init_transfer_engine(self, init_info: TransferInit) -> None:
         pass
 
     def start_weight_update(self) -> None:
         initialize_layerwise_reload(self.model)
 
-    def receive_weights(self, update_info: FileUpdate) -> None:
+    def receive_weights(self, update_info: TransferUpdate) -> None:
         model: Any = self.model
-        model.load_weights(read_tensors(Path(update_info.path)))
+        model.load_weights(self._tensors(update_info))
+
+    def _tensors(self, update_info: TransferUpdate) -> Iterator[tuple[str, torch.Tensor]]:
+        if update_info.meeting is not None:
+            return receive(Meeting(**update_info.meeting), self.device)
+        return read_tensors(Path(update_info.path or ""))
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
         # The base class synchronises an accelerator afterwards, which a CPU has not.
@@ -103,7 +113,7 @@ def repack_cpu_experts_on_reload() -> None:
 def register_backend() -> None:
     """Announce the backend; a second import in the same process changes nothing."""
     if BACKEND not in WeightTransferEngineFactory._registry:
-        WeightTransferEngineFactory.register_engine(BACKEND, FileTransfer)
+        WeightTransferEngineFactory.register_engine(BACKEND, Transfer)
 
 
 class WorkerExtension:

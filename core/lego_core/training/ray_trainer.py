@@ -21,6 +21,7 @@ from lego_core.errors import TrainingError
 from lego_core.training.ray_ranks import RayRanks, make_ranks
 from lego_core.training.trainer import TrainerSpec
 from lego_core.types import Sample, TrainMetrics
+from lego_core.weight_broadcast import Meeting
 from lego_harness.errors import LegoError
 
 T = TypeVar("T")
@@ -46,6 +47,16 @@ class RayTrainer:
 
     async def export(self, path: Path) -> None:
         await self._answer(self.ranks.call("export", path), f"exporting weights to {path}")
+
+    async def invite(self, num_engines: int, dtype: str, timeout_s: float) -> Meeting:
+        """Where the engines, which hold weights in `dtype`, meet the first rank for one broadcast; `timeout_s` is as
+        in `Meeting`."""
+        call = self.ranks.actors[0].invite.remote(num_engines, dtype, timeout_s)
+        return await self._answer(call, "inviting engines to a broadcast")
+
+    async def broadcast(self, meeting: Meeting) -> None:
+        """Send what was exported last."""
+        await self._answer(self.ranks.call("broadcast", meeting), "broadcasting weights")
 
     async def save_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
         """Save its state as of now; meanwhile it may be asked for the next step."""

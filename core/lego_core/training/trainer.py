@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.distributed import Store  # pyright: ignore[reportPrivateImportUsage] (documented, not in __all__)
 
 from lego_core.algorithms.choose import make_objective
 from lego_core.algorithms.gspo import rollout_log_ratios
@@ -40,6 +41,7 @@ from lego_core.training.routing_replay import RouterAgreement, check_routes, cov
 from lego_core.training.scorer import Scorer, load_scorer
 from lego_core.training.update import Facts, Pass, gradients
 from lego_core.types import Sample, TrainMetrics
+from lego_core.weight_broadcast import Meeting, WeightsSender
 from lego_core.weight_files import ChangesWriter, write_weights
 
 
@@ -60,6 +62,8 @@ class TrainerSpec:
     changes_in: str | None = None
     """The engines' dtype, if each export but the first is to hold only what changed in it; None: all weights as
     they are, each time."""
+    is_broadcast: bool = False
+    """Each export is followed by `broadcast`."""
 
 
 class Trainer:
@@ -79,9 +83,10 @@ class Trainer:
         self._model, self._routers = self._policy.model, self._policy.routers
         self._reference = self._load() if spec.config.kl_coef > 0 else None
         self._optimizer = make_optimizer(self._model, spec.config, ranks)
-        self._write = (
-            ChangesWriter(getattr(torch, spec.changes_in)).write if spec.changes_in else write_weights
-        )
+        self._sender = WeightsSender()
+        self._write = self._sender.write if spec.is_broadcast else write_weights
+        if spec.changes_in:
+            self._write = ChangesWriter(getattr(torch, spec.changes_in)).write
 
     def _load(self) -> Scorer:
         spec = self._spec
@@ -194,10 +199,16 @@ class Trainer:
         return torch.cat([part for parts in self._ranks.gather(mine) for part in parts]).float().numpy()
 
     def export(self, path: Path) -> None:
-        """Write the weights, or what changed of them, as one safetensors file in checkpoint names, atomically."""
+        """Write the weights, or what changed of them, as one safetensors file in checkpoint names, atomically;
+        if they are broadcast as well, it need not be there before `broadcast` returns."""
         tensors = whole_weights(self._model, self._ranks)
         if self._ranks.rank == 0:
             self._write(tensors, path)
+
+    def broadcast(self, meeting: Meeting, store: Store) -> None:
+        """Send what was exported last to the engines that come to `store`; raises EngineError and OSError."""
+        if self._ranks.rank == 0:
+            self._sender.send(meeting, store, self._device)
 
     def begin_checkpoint(self, directory: Path, state: dict[str, Any]) -> Writing:
         """See `training.checkpoint`; `state` must be JSON."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,17 @@ from lego_core.training.checkpoint import Writing
 from lego_core.training.ranks import ALONE, Ranks, join_ranks
 from lego_core.training.trainer import Trainer, TrainerSpec
 from lego_core.types import Sample, TrainMetrics
+from lego_core.weight_broadcast import Meeting
 
 Address = tuple[str, int]
 
 
 class TrainerActor:
-    """One rank; every method but `offer_store` is called on all of them."""
+    """One rank; every method but `offer_store` and `invite` is called on all of them."""
 
     _trainer: Trainer
     _writing: Writing
+    _meeting: TCPStore | None = None
     _store: TCPStore
 
     def offer_store(self) -> Address:
@@ -55,6 +58,19 @@ class TrainerActor:
 
     def export(self, path: Path) -> None:
         self._trainer.export(path)
+
+    def invite(self, num_engines: int, dtype: str, timeout_s: float) -> Meeting:
+        """Open the store of one broadcast, on this node and a free port; called on the first rank."""
+        host, limit = ray.util.get_node_ip_address(), timedelta(seconds=timeout_s)
+        self._meeting = TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=limit)
+        port, size = self._meeting.port, 1 + num_engines
+        return Meeting(host=host, port=port, size=size, dtype=dtype, timeout_s=timeout_s)
+
+    def broadcast(self, meeting: Meeting) -> None:
+        """Send what was exported last to the engines that were invited."""
+        if self._meeting is not None:
+            self._trainer.broadcast(meeting, self._meeting)
+            self._meeting = None
 
     def begin_checkpoint(self, directory: Path, state: dict[str, Any]) -> None:
         self._writing = self._trainer.begin_checkpoint(directory, state)

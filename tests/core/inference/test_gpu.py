@@ -1,15 +1,19 @@
-"""vLLM on an accelerator: what it samples in bfloat16, its trainer agrees with, under first and later weights."""
+"""vLLM on an accelerator: what it samples in bfloat16, its trainer agrees with, under first and later weights, however
+they came."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
+import torch
 
 from lego_core.config import EngineConfig, TrainConfig
+from lego_core.inference.broadcast import Broadcaster
 from lego_core.inference.canary import perturbed_copy
 from lego_core.inference.ray_engine import start_engine
 from lego_core.inference.spec import EngineSpec
+from lego_core.training.ray_trainer import start_trainer
 from lego_core.training.trainer import Trainer, TrainerSpec
 from tests.support.engine_samples import request, sample_many
 from tests.support.tiny_model import build_random_model
@@ -34,3 +38,27 @@ async def test_what_vllm_samples_is_what_the_trainer_computes_before_and_after_a
         assert told.pearson_r >= 0.999
         assert told.routing_coverage == 1.0
         assert told.expert_overlap >= 0.95
+
+
+@pytest.mark.skipif(
+    torch.cuda.device_count() < 2, reason="needs two accelerators: NCCL takes one rank on each"
+)
+async def test_weights_broadcast_over_nccl_are_those_of_the_file(ray_session, tmp_path):
+    model_dir = build_random_model(tmp_path / "model", dtype="bfloat16")
+    spec = TrainerSpec(model_dir=model_dir, config=TrainConfig(), temperature=1.0, is_broadcast=True)
+    trainer = await start_trainer(spec, num_gpus=1)
+    config = EngineConfig(dtype="bfloat16", max_model_len=4096)
+    engine = await start_engine(EngineSpec(model_dir=model_dir, config=config), num_gpus=1)
+    later = perturbed_copy(model_dir, tmp_path / "later") / "model.safetensors"
+    await engine.publish(later, 1)  # so that what is broadcast is news
+    await trainer.export(tmp_path / "w")
+    broadcaster = Broadcaster(sender=trainer, engines=[engine], dtype="bfloat16", timeout_s=120.0)
+    await broadcaster.publish(tmp_path / "w", 2)
+    broadcast = await engine.generate(request("a", sampled=40))
+    await engine.publish(tmp_path / "w", 3)
+    read = await engine.generate(request("a", sampled=40))
+    await engine.close()
+    trainer.close()
+    assert (broadcast.policy_version, read.policy_version) == (2, 3)
+    assert broadcast.ids.tolist() == read.ids.tolist()
+    assert (broadcast.logprobs == read.logprobs).all()
