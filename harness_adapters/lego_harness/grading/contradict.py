@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from random import Random
+from random import Random, SystemRandom
 
 from lego_harness.grading.delegated import contradict_delegation, delegations
 from lego_harness.grading.other_values import (
@@ -59,6 +59,21 @@ _OPERATORS: tuple[tuple[type[ast.cmpop], type[ast.cmpop]], ...] = (
     *((ast.Lt, ast.GtE), (ast.GtE, ast.Lt), (ast.Gt, ast.LtE), (ast.LtE, ast.Gt)),
 )
 _RAISES = {"raises", "assertRaises", "assertRaisesRegex"}
+
+
+class Dice(SystemRandom):
+    """Those of one grading: where a function can be contradicted in two ways it draws them in turns, so that neither
+    is left out by chance."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._turns: dict[str, bool] = {}
+
+    def turn(self, function: str) -> bool:
+        """By chance the first time, and then the other one each time."""
+        known = self._turns.get(function)
+        self._turns[function] = self.random() < 0.5 if known is None else not known
+        return self._turns[function]
 
 
 def function_of(node_id: str) -> str:
@@ -185,7 +200,8 @@ def _contradict(function: Function, statement: ast.stmt, rng: Random) -> None:
         call.args[0] = ast.Name(other_exception(known, rng), ast.Load())
     elif call := _assertion(statement):
         name = _name(call.func)
-        if name == "assertIn" and len(call.args) > 1 and (sides := _not_in(call.args[0], call.args[1], rng)):
+        is_membership = name == "assertIn" and len(call.args) > 1
+        if is_membership and (sides := _not_in(function, call.args[0], call.args[1], rng)):
             call.args[:2] = sides
         elif name in _OPPOSITES:
             _rename(call.func, _OPPOSITES[name])
@@ -204,7 +220,7 @@ def _opposite(function: Function, test: ast.expr, rng: Random) -> ast.expr:
                 return test
             return equal_unlike(left, right)
         case ast.Compare(left=left, ops=[ast.In()], comparators=[right]) if sides := _not_in(
-            left, right, rng
+            function, left, right, rng
         ):
             test.left, test.comparators[0] = sides
             return test
@@ -246,10 +262,13 @@ def _unequal(
     return (changed, right) if is_left else (left, changed)
 
 
-def _not_in(left: ast.expr, right: ast.expr, rng: Random) -> tuple[ast.expr, ast.expr] | None:
+def _not_in(
+    function: Function, left: ast.expr, right: ast.expr, rng: Random
+) -> tuple[ast.expr, ast.expr] | None:
     """Both sides of a membership, what is written out of them changed to what is nowhere; None where nothing is, and
-    every second time: whatever holds everything passes the one, what holds nothing the opposite of the other."""
-    if rng.random() < 0.5:
+    every second time. What holds everything passes this one alone; the opposite shows nobody who reads it what was
+    made up."""
+    if rng.turn(function.name) if isinstance(rng, Dice) else rng.random() < 0.5:
         return None
     if needle := elsewhere(left, rng):
         return needle, right

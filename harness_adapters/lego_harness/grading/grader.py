@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from lego_harness.errors import GraderError
-from lego_harness.grading.contradict import contradictable, delegating, function_of, with_an_end
+from lego_harness.grading.contradict import Dice, contradictable, delegating, function_of, with_an_end
 from lego_harness.grading.findings import grading_findings
 from lego_harness.grading.opposed import MAX_FUNCTIONS, Opposed, Ruling, opposed
 from lego_harness.grading.patch import GradedTree, graded_tree, has_more_folders, make_patch, printable
@@ -60,16 +60,20 @@ class Grader:
         expected = await expected_tests(task, self._backend, label=self._label)
         given = workspace_files(task) if before is None else before
         tree = await asyncio.to_thread(graded_tree, given, exported)
-        ruling = await self._confirmed(task, expected, tree, await self._ruling(task, expected, tree))
+        dice = Dice()
+        ruling = await self._ruling(task, expected, tree, dice)
+        ruling = await self._confirmed(task, expected, tree, ruling, dice)
         return make_grade(expected.tests, ruling, tree, duration_s=time.monotonic() - started)
 
-    async def _confirmed(self, task: Task, expected: Expected, tree: GradedTree, ruling: Ruling) -> Ruling:
+    async def _confirmed(
+        self, task: Task, expected: Expected, tree: GradedTree, ruling: Ruling, dice: Dice
+    ) -> Ruling:
         """The ruling on work that passed, asked again where a coin might have told what is genuine."""
         if not ruling.gives(expected.tests):
             return ruling
         parts = sum([*self._groups(task, expected)[0][0].values()][:MAX_FUNCTIONS])
         for _ in range(-(-_COINS // parts) - 1 if parts else 0):
-            other = await self._ruling(task, expected, tree, again=True)
+            other = await self._ruling(task, expected, tree, dice, again=True)
             if not other.verdict.is_sound:
                 return other
             tests = {**ruling.verdict.tests, **other.verdict.tests}
@@ -92,11 +96,12 @@ class Grader:
         return [{**direct, **ends, **dict.fromkeys(delegated, 1)}, kept], delegated
 
     async def _ruling(
-        self, task: Task, expected: Expected, tree: GradedTree, *, again: bool = False
+        self, task: Task, expected: Expected, tree: GradedTree, dice: Dice, *, again: bool = False
     ) -> Ruling:
         """One draw, and others where it was none; `again` of nothing but what fails untouched."""
         known, (groups, delegated) = self._fitness.setdefault(task.path, {}), self._groups(task, expected)
-        with opposed(task.tests, *(groups[:1] if again else groups), delegated=delegated) as pair:
+        asked = groups[:1] if again else groups
+        with opposed(task.tests, *asked, dice=dice, delegated=delegated) as pair:
             ruling = await self._try(task, pair, tree.files, again=again)
             if ruling.verdict.ending in (
                 KILLED,
@@ -117,7 +122,7 @@ class Grader:
                 known |= {key: misfits.get(name, True) for name, key in doubtful.items()}
         if all(known[key] for key in doubtful.values()):
             return ruling
-        return await self._ruling(task, expected, tree, again=again)  # without the misfits
+        return await self._ruling(task, expected, tree, dice, again=again)  # without the misfits
 
     async def _try(self, task: Task, pair: Opposed, files: Mapping[str, bytes], *, again: bool) -> Ruling:
         jobs = pair.jobs(task.verifier_timeout_s, again=again)

@@ -19,9 +19,9 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random, SystemRandom
+from random import Random
 
-from lego_harness.grading.contradict import contradicted, function_of
+from lego_harness.grading.contradict import Dice, contradicted, function_of
 from lego_harness.grading.trial import Job, Verdict
 from lego_harness.tasks.folder import tree_files
 
@@ -146,7 +146,7 @@ def opposed(
 ) -> Generator[Opposed]:
     """The copies for one grading over some functions, each with its number of parts; those of the first
     group go before the others. `delegated` are to be contradicted by what they give a helper."""
-    dice, targets = dice or SystemRandom(), (f"/grade/{_token()}", f"/tmp/{_token()}")
+    dice, targets = dice or Dice(), (f"/grade/{_token()}", f"/tmp/{_token()}")
     functions = dict[str, int]()
     for group in groups:
         functions = {**functions, **group}

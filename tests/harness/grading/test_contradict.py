@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_harness.grading.contradict import contradictable, contradicted, delegating, with_an_end
+from lego_harness.grading.contradict import Dice, contradictable, contradicted, delegating, with_an_end
 
 SIMPLE = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
 LITERALS = st.recursive(
@@ -218,6 +218,18 @@ def test_what_holds_everything_passes_one_of_the_contradictions_of_a_membership(
     source = "def test_it():\n    assert 'tea' in answer\n"
     assert {outcome(flipped(source, seed), Holds()) for seed in range(20)} == {True, False}
     assert {outcome(flipped(source, seed), "some tea") for seed in range(20)} == {False}
+
+
+@pytest.mark.parametrize("membership", ["assert 'tea' in f()", "self.assertIn('tea', f())"])
+def test_two_gradings_draws_contradict_a_membership_in_both_ways(membership: str) -> None:
+    """By chance alone, all draws would have been the opposite once in sixteen times, which nothing that holds everything
+    passes."""
+    tests = {"test_x.py": f"def test_it(self):\n    {membership}\n".encode()}
+    for _ in range(10):
+        dice = Dice()
+        draws = [contradicted(tests, {"test_x.py::test_it": [True]}, dice)["test_x.py"] for _ in range(4)]
+        is_opposite = [b" not in " in text or b"assertNotIn" in text for text in draws]
+        assert is_opposite in ([True, False] * 2, [False, True] * 2)
 
 
 def test_exceptions_are_expected_of_a_kind_that_is_not_raised() -> None:
