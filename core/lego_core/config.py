@@ -141,7 +141,7 @@ class TrainConfig(Section):
     packing: bool = False
     """Put samples one after another in a single row, with what branches share only once, instead of a padded row each."""
     activation_checkpointing: bool = False
-    """Recompute a layer's activations in backward instead of keeping them."""
+    """Recompute a layer in backward, all but its softmax attention, instead of keeping its activations."""
     num_ranks: int = Field(default=1, ge=1)
     """Processes of the trainer, with one GPU each; weights are sharded over all of them."""
     expert_parallel: int = Field(default=1, ge=1)

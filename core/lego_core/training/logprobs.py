@@ -22,8 +22,9 @@ from lego_core.training.exchange import Group
 from lego_core.training.model import Policy
 from lego_core.training.token_mixing import DevicePath, positions
 
-LOGITS_PER_CHUNK = 2**25
-"""Logits of one chunk, 128 MiB in float32: 8,192 rows of a vocabulary of 4,096, or 135 of Qwen3.5's 248,320."""
+LOGITS_PER_CHUNK = {"cpu": 2**22, "cuda": 2**25}
+"""Logits of one chunk: a CPU is fastest while they stay in its caches (16 MiB in float32, 1,024 rows of a vocabulary of
+4,096), a GPU wants matrices large enough to fill it (128 MiB, 135 rows of Qwen3.5's 248,320)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,18 +95,18 @@ def to_device(
 
 
 def score_tokens(
-    model: Policy, batch: DeviceBatch, *, temperature: float, chunk: int = LOGITS_PER_CHUNK
+    model: Policy, batch: DeviceBatch, *, temperature: float, chunk: int | None = None
 ) -> TokenScores:
     """Log-probability and entropy of every trained token, at `temperature`.
 
-    At most `chunk` logits exist at a time. Padding is on the right and packed samples are apart
+    At most `chunk` logits exist at a time; None: as many as suit the device. Padding is on the right and packed samples are apart
     (`token_mixing`), so causal attention needs no mask. Position 0 is never trained.
     """
     where = {} if batch.positions is None else {"position_ids": batch.positions}
     hidden = model.model(input_ids=batch.ids, use_cache=False, **where).last_hidden_state
     predicting = hidden.reshape(-1, hidden.shape[-1])[batch.predictor]
     vocabulary = model.config.vocab_size
-    rows = max(1, chunk // vocabulary)
+    rows = max(1, (chunk or LOGITS_PER_CHUNK[hidden.device.type]) // vocabulary)
     if len(predicting) <= rows:
         return TokenScores(**_score(model.lm_head, predicting, batch.targets, temperature))
     pieces = [

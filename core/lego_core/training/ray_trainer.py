@@ -26,6 +26,9 @@ from lego_harness.errors import LegoError
 
 T = TypeVar("T")
 
+MAPPED_BYTES = 4 * 2**20
+"""Tensors of at least this size go back to the machine when they are freed."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RayTrainer:
@@ -109,8 +112,9 @@ def environment(num_threads: int) -> dict[str, str]:
         # Waiting threads sleep: spinning ones made a step 7 times slower beside a busy neighbour.
         "OMP_WAIT_POLICY": "PASSIVE",
         "GOMP_SPINCOUNT": "0",
-        # Logits come and go by the gigabyte: in small pages a third of a step was the kernel's.
-        "THP_MEM_ALLOC_ENABLE": "1",
+        # Activations come and go by the gigabyte. In small pages a third of a step was the kernel's; kept in malloc's
+        # own heap, the holes between them take more than they do.
+        "GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold={MAPPED_BYTES}",
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }

@@ -6,7 +6,7 @@ recomputes activations replays the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from lego_core.training.logprobs import DeviceBatch, TokenScores, score_tokens
 from lego_core.training.model import Policy, load_policy
@@ -67,14 +67,28 @@ def load_scorer(
     ranks: Ranks = ALONE,
 ) -> Scorer:
     """The checkpoint in `model_dir`; raises UsageError when it cannot be loaded or replayed. `packed`: its batches
-    come as paths. `checkpointed`: a layer's activations are recomputed in backward, so that only its input is kept."""
+    come as paths. `checkpointed`: a layer's activations are recomputed in backward, so that only its input and the output
+    of its softmax attention are kept."""
     # Sharding moves each rank's part by itself: the whole, in fp32, need not fit one GPU.
     first = device if ranks.size == 1 else torch.device("cpu")
     model = load_policy(model_dir, dtype=dtype, device=first, experts=experts)
     mixing = install_paths(model, ranks.context) if packed else Mixing()
     if checkpointed:
         for layer in model.model.layers:
-            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
+            layer.forward = _checkpointed(layer.forward)
     routers = install_replay(model)
     sharded = Sharded(model, ranks) if ranks.size > 1 else None
     return Scorer(model=model, routers=routers, mixing=mixing, temperature=temperature, sharded=sharded)
+
+
+def _checkpointed(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Attention's output is as large as the layer's input; computing it again would take the square of the length."""
+    attention = torch.ops.aten
+    kept = [
+        attention._scaled_dot_product_flash_attention_for_cpu.default,
+        attention._scaled_dot_product_flash_attention.default,
+        attention._scaled_dot_product_efficient_attention.default,
+        attention._scaled_dot_product_cudnn_attention.default,
+    ]
+    context = partial(create_selective_checkpoint_contexts, kept)
+    return partial(checkpoint, forward, use_reentrant=False, preserve_rng_state=False, context_fn=context)

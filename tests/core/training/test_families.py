@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from lego_core.batching.packing import pack
-from lego_core.training import logprobs
 from lego_core.training.logprobs import score_tokens, to_device
 from lego_core.training.model import checkpoint_tensors
 from lego_core.training.routing_replay import RouterAgreement
@@ -51,7 +52,7 @@ def branches(folder):
     return [trunk, *forks, *rest]
 
 
-def gradients_of(policy, samples, *, packed, max_tokens=10_000, chunk=logprobs.LOGITS_PER_CHUNK):
+def gradients_of(policy, samples, *, packed, max_tokens=10_000, chunk=None):
     """`{(rollout, token): logp}` is too much to compare: the sum weighted by place, and its gradient."""
     batches, _ = pack(samples, max_tokens=max_tokens, packed=packed)
     policy.model.zero_grad()
@@ -94,6 +95,32 @@ def test_packed_chunked_and_recomputed_are_what_plain_is(folder):
     packed = scorer(folder, packed=True, checkpointed=True)
     assert_same(expected, gradients_of(packed, samples, packed=True))
     assert_same(expected, gradients_of(packed, samples, packed=True, max_tokens=90, chunk=512))
+
+
+class Operations(TorchDispatchMode):
+    """How often each is computed within the context."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.counted[func.overloadpacket.__name__] += 1
+        return func(*args, **(kwargs or {}))
+
+    def __init__(self):
+        super().__init__()
+        self.counted = Counter()
+
+
+def operations_of(folder, **options):
+    policy, samples = scorer(folder, packed=True, **options), branches(folder)
+    with Operations() as operations:
+        gradients_of(policy, samples, packed=True)
+    return operations.counted
+
+
+def test_layers_are_recomputed_without_what_grows_with_the_square_of_the_length(folder):
+    plain, recomputed = operations_of(folder), operations_of(folder, checkpointed=True)
+    attention = "_scaled_dot_product_flash_attention_for_cpu"
+    assert recomputed[attention] == plain[attention] > 0
+    assert recomputed["mm"] > plain["mm"]
 
 
 def test_what_branches_share_is_computed_once(folder):
