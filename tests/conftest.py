@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from lego_core.ray_places import own_environment
+
 # A loaded machine is no failure of a law.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
@@ -22,6 +24,7 @@ MOST_WORKERS = 8
 
 
 def pytest_configure() -> None:
+    os.environ.update(own_environment())
     # A shell's background job ignores SIGINT, and so would every program that it starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -17,10 +17,9 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lego_core.changes import change
-from lego_core.cluster import Evaluation, open_cluster
 from lego_core.config import Recipe
 from lego_core.controller import Controller
 from lego_core.evaluation import Evaluator
@@ -29,7 +28,7 @@ from lego_core.inputs import prepare_model, prepare_tasks
 from lego_core.leftovers import end_leftovers, mark_this_launch
 from lego_core.model_config import read_config
 from lego_core.rank_fit import gpu_share, require_ranks, visible_gpus
-from lego_core.ray_places import Joining, require_cluster
+from lego_core.ray_places import Joining, own_environment, require_cluster
 from lego_core.recipe_file import load_recipe
 from lego_core.resume import find_progress, require_same_order
 from lego_core.rollouts.recorded import RecordedRollouts, group_attempts, open_gate
@@ -42,6 +41,9 @@ from lego_harness.registry import get_adapter
 from lego_harness.sandbox.base import SandboxBackend
 from lego_harness.sandbox.choose import choose_backend
 from lego_harness.types import Task
+
+if TYPE_CHECKING:
+    from lego_core.cluster import Evaluation
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -101,6 +103,10 @@ def _recipe(arguments: argparse.Namespace) -> tuple[Recipe, dict[str, Any]]:
 async def _run(
     recipe: Recipe, writer: RunWriter, backend: SandboxBackend, engine_kind: str, address: str | None
 ) -> None:
+    if address is None:
+        os.environ.update(own_environment())
+    from lego_core.cluster import open_cluster  # imports Ray, which reads the environment then
+
     progress = find_progress(writer.layout.root)
     async with AsyncExitStack() as stack:
         scratch = stack.enter_context(mark_this_launch())

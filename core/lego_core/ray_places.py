@@ -1,6 +1,7 @@
 """The Ray cluster of a run, and where on it the run's processes go.
 
-    no address   a cluster of its own on this machine: loopback, random ports, a folder that is removed with it
+    no address   a cluster of its own on this machine: a token that only this run knows, random ports, a folder that is
+                 removed with it
     an address   a running cluster: joined and left, never stopped. Each process has a CPU, and its GPU, reserved before
                  the first one starts: trainer ranks close together, engines and rollout workers apart
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -34,11 +36,6 @@ OBJECT_STORE_BYTES = 512 * 2**20
 RESERVE_S = 60
 """How long to wait for other people's processes to give back what they hold."""
 LISTENS_S = 10.0
-OWN_ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    # Loopback only and gone with the run; sandboxes have no network to reach it.
-    "RAY_AUTH_MODE": "disabled",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +65,16 @@ class Places:
     workers: Mapping[str, Any] = field(default_factory=dict[str, Any])
     by_node: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
     """Node → kind of process → how many; empty if there is only one node."""
+
+
+def own_environment() -> dict[str, str]:
+    """For a Ray of one's own, which listens on all interfaces and runs whatever it is sent: it answers only who has the
+    token. Ray reads this when it is first imported; before that it has to be in `os.environ`."""
+    return {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    }
 
 
 @asynccontextmanager
@@ -109,8 +116,7 @@ def require_cluster(address: str) -> None:
 
 @contextmanager
 def own_ray(scratch: Path) -> Iterator[Places]:
-    """A new Ray, so that one that runs for something else is neither used nor touched."""
-    os.environ.update(OWN_ENVIRONMENT)
+    """A new Ray, so that one that runs for something else is neither used nor touched; see `own_environment`."""
     import ray
 
     try:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,6 +68,23 @@ async def test_a_cluster_of_other_versions_is_one_line_and_nothing_of_ours(
         async with open_ray(recipe(), tmp_path, joining):
             pass
     assert not joining.shared.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stranger", [{"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_TOKEN": "a guess"}])
+def test_a_runs_own_ray_answers_nobody_without_its_token(ray_session: None, stranger: dict[str, str]) -> None:
+    import ray
+
+    join = f"import ray; ray.init(address={ray.get_runtime_context().gcs_address!r})"
+    environment = {**os.environ, "RAY_gcs_server_port_wait_time_s": "2", **stranger}
+    done = subprocess.run([sys.executable, "-c", join], capture_output=True, text=True, env=environment)
+    assert done.returncode != 0
+    assert "token" in done.stderr
+
+
+def test_a_launch_decides_on_the_token_before_ray_reads_it() -> None:
+    program = "import sys, lego_core.launch; sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
 def test_a_node_that_sees_what_we_see_lacks_nothing(tmp_path: Path) -> None:

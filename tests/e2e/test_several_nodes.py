@@ -41,11 +41,6 @@ def cluster() -> Iterator[RayCluster]:
         yield cluster
 
 
-@pytest.fixture(autouse=True)
-def _as_the_cluster_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-
-
 @asynccontextmanager
 async def places(
     cluster: RayCluster, folder: Path, *, ranks: int, replicas: int, workers: int
@@ -106,9 +101,7 @@ async def test_a_node_that_does_not_see_the_run_directory_is_named(
 def finished(cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     sets = [word for key, value in {**SMALL, **ON_BOTH}.items() for word in ("--set", f"{key}={value}")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_MODE", "disabled")
-        done = lego("train", str(QUICKSTART), "--ray-address", cluster.address, *sets, folder=folder)
+    done = lego("train", str(QUICKSTART), "--ray-address", cluster.address, *sets, folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 

@@ -1,8 +1,7 @@
-"""A Ray for a test module, with the settings a run has: loopback, no dashboard, no token, files of its own."""
+"""A Ray for a test module, with the settings a run has: no dashboard, a token (`conftest.py`), files of its own."""
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ def own_ray() -> Iterator[None]:
     """Nobody else's, and nothing of it is left."""
     import ray
 
-    os.environ.update(RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0")
     # Its sockets lie in the folder: a path of more than about 100 bytes would not fit a unix address.
     with tempfile.TemporaryDirectory(prefix="lego-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         ray.init(

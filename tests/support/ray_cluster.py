@@ -1,4 +1,5 @@
-"""Somebody else's Ray cluster: several nodes on this machine, started as `ray start` starts them."""
+"""Somebody else's Ray cluster: several nodes on this machine, started as `ray start` starts them.
+Who has the tests' token (`conftest.py`) may join."""
 
 from __future__ import annotations
 
@@ -63,7 +64,6 @@ class RayCluster:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "RAY_AUTH_MODE": "disabled"},
             preexec_fn=_end_with_the_test,
         )
         self._stack.callback(end, node)
@@ -79,8 +79,7 @@ class RayCluster:
     def state(self) -> tuple[float, int]:
         """CPUs that nobody has, once those are all or two minutes have passed, and nodes that are alive."""
         program = [sys.executable, "-c", _STATE, self.address]
-        environment = {**os.environ, "RAY_AUTH_MODE": "disabled"}
-        done = subprocess.run(program, capture_output=True, text=True, check=True, env=environment)
+        done = subprocess.run(program, capture_output=True, text=True, check=True)
         free, alive = json.loads(done.stdout.splitlines()[-1])
         return free, alive
 
@@ -88,10 +87,7 @@ class RayCluster:
     def held(self, cpus: int) -> Iterator[None]:
         """Somebody else has so many CPUs."""
         program = [sys.executable, "-c", _HOLD, self.address, str(cpus)]
-        environment = {**os.environ, "RAY_AUTH_MODE": "disabled"}
-        with subprocess.Popen(
-            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        ) as holder:
+        with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
             assert holder.stdout is not None
             assert holder.stdout.readline() == "held\n"
             yield
