@@ -17,18 +17,18 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from lego_core.inference.busy import BusyClock
-from lego_core.inference.canary import check_engine
+from lego_core.inference.canary import check_engine, other_weights
 from lego_core.inference.partial import joined, remaining
 from lego_core.inference.spec import EngineSpec
 from lego_core.inference.vllm_calls import as_generation, build_llm, sampling_params
 from lego_core.inference.weight_sync import open_transfer, push_weights
 from lego_core.weight_broadcast import Meeting
-from lego_harness.errors import EngineError
+from lego_harness.errors import EngineError, LegoError
 from lego_harness.types import GenerateRequest, Generation
 
 _LOOK_EVERY_S = 1.0
@@ -62,13 +62,17 @@ class VllmEngine:
         self._busy = BusyClock()
 
     async def start(self) -> None:
-        """Load the model and prove it with the canary; raises EngineError. Takes about 30 s."""
+        """Load other weights, then take the model's, as the canary wants it; raises EngineError. Takes about 30 s."""
+        model_dir = self._spec.model_dir
         try:
-            self._llm = build_llm(self._spec)
-            await self._unless_it_dies(open_transfer(self._llm))
+            with other_weights(model_dir) as other:
+                self._llm = build_llm(replace(self._spec, model_dir=other))
+                await self._unless_it_dies(open_transfer(self._llm))
+                await check_engine(self, model_dir, other, dtype=self._spec.config.dtype)
+        except LegoError:
+            raise
         except Exception as error:
-            raise EngineError(f"vLLM could not serve {self._spec.model_dir}: {_one_line(error)}") from error
-        await check_engine(self, self._spec.model_dir, dtype=self._spec.config.dtype)
+            raise EngineError(f"vLLM could not serve {model_dir}: {_one_line(error)}") from error
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample until a stop id or `max_tokens`; cancelling frees the request."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lego_core.inference.busy import BusyClock
-from lego_core.inference.canary import check_engine
+from lego_core.inference.canary import check_engine, other_weights
 from lego_core.inference.spec import EngineSpec
 from lego_core.weight_broadcast import Meeting, receive
 from lego_core.weight_files import write_weights
@@ -54,8 +54,9 @@ class TorchEngine:
         import torch
 
         torch.set_num_threads(self._spec.num_threads)
-        await self.publish(self._spec.model_dir, 0)
-        await check_engine(self, self._spec.model_dir, dtype=self._spec.config.dtype)
+        with other_weights(self._spec.model_dir) as other:
+            await self.publish(other, 0)
+            await check_engine(self, self._spec.model_dir, other, dtype=self._spec.config.dtype)
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample until a stop id or `max_tokens`; cancelling frees the work."""

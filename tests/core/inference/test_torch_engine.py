@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from lego_core.config import EngineConfig, TrainConfig
-from lego_core.inference.canary import check_engine, perturbed_copy
+from lego_core.inference.canary import check_engine, other_weights, perturbed_copy
 from lego_core.inference.spec import EngineSpec
 from lego_core.inference.torch_engine import TorchEngine, processed_logprobs
 from lego_core.training.trainer import Trainer, TrainerSpec
@@ -91,13 +91,19 @@ class Deaf:
 
 @pytest.mark.parametrize(
     ("lies_from", "message"),
-    [(0, "pushing identical weights changed"), (1, "transformers on the same weights")],
+    [
+        (0, "transformers on the same weights"),
+        (1, "pushing the weights it had started with changed"),
+        (2, "pushing the model's weights once more changed"),
+    ],
 )
 async def test_the_canary_sees_wrong_reloads_and_weights_that_never_arrive(
     engine, model_dir, lies_from, message
 ):
-    with pytest.raises(EngineError, match=f"weight canary: .*{message}"):
-        await check_engine(Deaf(engine, lies_from=lies_from), model_dir, dtype="float32")
+    with other_weights(model_dir) as other:
+        await engine.publish(other, 0)
+        with pytest.raises(EngineError, match=f"weight canary: .*{message}"):
+            await check_engine(Deaf(engine, lies_from=lies_from), model_dir, other, dtype="float32")
 
 
 def test_processed_logprobs_follow_temperature_top_k_and_top_p():
@@ -135,10 +141,10 @@ class Asked:
 async def test_the_canary_knows_the_vocabulary_of_a_multimodal_checkpoint(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"text_config": {"vocab_size": 1}}))
     with pytest.raises(EngineError, match="asked for ids below 1"):
-        await check_engine(Asked(), tmp_path, dtype="float32")
+        await check_engine(Asked(), tmp_path, tmp_path, dtype="float32")
 
 
 async def test_a_checkpoint_without_a_vocabulary_is_refused_by_name(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(UsageError, match=r"config\.json: has no vocab_size"):
-        await check_engine(Asked(), tmp_path, dtype="float32")
+        await check_engine(Asked(), tmp_path, tmp_path, dtype="float32")
